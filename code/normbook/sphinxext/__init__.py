@@ -1,0 +1,18 @@
+"""What the book needs of Sphinx, loaded in ``_config.yml`` as ``normbook.sphinxext``.
+
+==============  ================================================================================
+``execute``     runs the notebooks ahead of the build, in parallel, into a cache
+``values``      what a kernel tells of its variables after the last cell
+``maths``       MathJax from an installed package, so that formulas need no network
+``citations``   links such as ``bibliography.md#ba2016`` find their entry
+==============  ================================================================================
+"""
+
+
+def setup(app):
+    # Imported here: kernels import `values` and must not load Sphinx for it.
+    from . import citations, execute, maths
+
+    for part in (execute, maths, citations):
+        part.setup(app)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
