@@ -143,9 +143,9 @@ def cache_folder(base, requirements) -> Path:
     return folder
 
 
-def toc_notebooks(site_map, source) -> list[Path]:
-    """The notebooks of a table of contents (sphinx-external-toc's), in its order."""
-    files = (Path(source, f"{docname.removesuffix('.ipynb')}.ipynb") for docname in site_map)
+def toc_notebooks(docnames, source) -> list[Path]:
+    """Those of the documents ``docnames`` (as in the table of contents) that are notebooks."""
+    files = (Path(source, f"{docname.removesuffix('.ipynb')}.ipynb") for docname in docnames)
     return [file for file in files if file.is_file()]
 
 

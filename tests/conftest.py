@@ -1,0 +1,100 @@
+"""The notebooks executed once, the book built once, and a browser without network."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from helpers import NOTEBOOKS, ROOT, build_book
+from normbook.sphinxext.execute import cache_folder, execute_all
+from playwright.sync_api import sync_playwright
+
+LOCAL = ("file://", "http://127.0.0.1", "data:", "blob:")
+
+
+@pytest.fixture(scope="session")
+def executions(pytestconfig):
+    """Every notebook of the book, executed: by stem, e.g. ``executions["index"].values["mu"]``."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+
+    def report(line):
+        with capture.global_and_fixture_disabled():
+            print(line, flush=True)
+
+    folder = cache_folder(ROOT / "_build" / ".execution", ROOT / "requirements.txt")
+    executions = execute_all(NOTEBOOKS, folder, report=report)
+    return {path.stem: execution for path, execution in executions.items()}
+
+
+@pytest.fixture(scope="session")
+def build(executions):
+    """The finished process of building the book; the notebooks come from the cache."""
+    # Anew: Sphinx doesn't repeat the warnings of pages it has read before.
+    return build_book(ROOT, "--all")
+
+
+@pytest.fixture(scope="session")
+def book(build):
+    """The folder of the built HTML."""
+    if build.returncode:
+        pytest.fail(f"the book doesn't build:\n{build.stdout[-5000:]}", pytrace=False)
+    return ROOT / "_build" / "html"
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as playwright:
+        # The system's Chromium, else the one that `playwright install chromium` gets.
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Visit:
+    """A page open in the browser, what its console said, and what it asked of other hosts."""
+
+    page: object
+    console: list
+    requests: list
+
+
+@pytest.fixture
+def visit(browser):
+    """Opens a file in a fresh browser: ``visit(path, width=360, color_scheme="dark")``.
+
+    There is no network: requests to other hosts are refused and recorded.
+    """
+    contexts = []
+
+    def open_file(path, width=1280, color_scheme="light"):
+        context = browser.new_context(
+            viewport={"width": width, "height": 800}, color_scheme=color_scheme
+        )
+        contexts.append(context)
+        visit = Visit(context.new_page(), console=[], requests=[])
+
+        def refuse(route):
+            if route.request.url.startswith(LOCAL):
+                route.continue_()
+            else:
+                visit.requests.append(route.request.url)
+                route.abort()
+
+        def note(message):
+            if message.type in ("error", "warning"):
+                visit.console.append(message.text)
+
+        context.route("**/*", refuse)
+        visit.page.on("console", note)
+        visit.page.on("pageerror", lambda error: visit.console.append(str(error)))
+        visit.page.goto(Path(path).as_uri(), wait_until="load")
+        visit.page.wait_for_function("!window.MathJax || MathJax.startup?.promise")
+        visit.page.evaluate("window.MathJax ? MathJax.startup.promise.then(() => null) : null")
+        return visit
+
+    yield open_file
+    for context in contexts:
+        context.close()
