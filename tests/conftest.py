@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import sync_playwright
+
 from helpers import NOTEBOOKS, ROOT, build_book
 from normbook.sphinxext.execute import cache_folder, execute_all
-from playwright.sync_api import sync_playwright
 
 LOCAL = ("file://", "http://127.0.0.1", "data:", "blob:")
 

@@ -4,12 +4,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-from normbook.sphinxext.execute import toc_notebooks
+import axe_playwright_python
 from sphinx_external_toc.parsing import parse_toc_yaml
+
+from normbook.sphinxext.execute import toc_notebooks
 
 ROOT = Path(__file__).parents[1]
 PAGES = list(parse_toc_yaml(ROOT / "_toc.yml"))  # document names, such as chapters/index
 NOTEBOOKS = toc_notebooks(PAGES, ROOT)
+
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
+# The theme puts the book's title outside of any landmark.
+AXE_OPTIONS = {"rules": {"region": {"enabled": False}}, "preload": False}
 
 
 def build_book(source, *options):
@@ -19,3 +25,31 @@ def build_book(source, *options):
     return subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf8"
     )
+
+
+def check_page(visit, color_scheme):
+    """What holds for every page of the book, opened by the fixture ``visit``."""
+    page = visit.page
+    assert page.evaluate("document.documentElement.dataset.theme") == color_scheme
+    # A page as wide as the window: wide content scrolls inside itself.
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    check_maths(page)
+    page.evaluate(AXE.read_text(encoding="utf8"))
+    violations = page.evaluate("options => axe.run(document, options)", AXE_OPTIONS)["violations"]
+    assert [(v["id"], [node["html"] for node in v["nodes"]]) for v in violations] == []
+    assert visit.requests == []
+    assert visit.console == []
+
+
+def check_maths(page):
+    """Every formula is typeset, without an error, in MathJax's own fonts."""
+    formulas = page.locator(".math").count()
+    assert page.locator("mjx-container").count() == formulas
+    assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
+    if formulas:
+        fonts = page.evaluate(
+            """document.fonts.ready.then(fonts =>
+                [...fonts].filter(f => f.family.includes("MJX")).map(f => f.status))"""
+        )
+        assert "loaded" in fonts
+        assert "error" not in fonts

@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from bs4 import BeautifulSoup
+
 from helpers import NOTEBOOKS, PAGES, ROOT
 
 # Where a page names what it loads by itself.

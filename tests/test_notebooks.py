@@ -11,8 +11,9 @@ from importlib import import_module
 
 import nbformat
 import pytest
-from helpers import NOTEBOOKS
 from markdown_it import MarkdownIt
+
+from helpers import NOTEBOOKS
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 CELL_METADATA = {"tags", "mystnb", "jupyter"}

@@ -224,16 +224,19 @@ def _in_own_thread(coroutine):
 
     An interrupt cancels it, so that its kernels are stopped.
     """
-    # Windows' default loop can't watch the kernels' sockets.
-    with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
-        loop = runner.get_loop()
-        with ThreadPoolExecutor(1) as thread:
-            future = thread.submit(runner.run, coroutine)
-            try:
-                return future.result()
-            except KeyboardInterrupt:
-                loop.call_soon_threadsafe(lambda: [t.cancel() for t in asyncio.all_tasks(loop)])
-                raise
+    loop = asyncio.SelectorEventLoop()  # Windows' default can't watch the kernels' sockets
+
+    def run():
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            return runner.run(coroutine)
+
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(run)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
+            raise
 
 
 def execute_ahead(app, config):
