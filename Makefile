@@ -1,0 +1,46 @@
+# The two commands are `make book` and `make test`; `make help` lists the others. Each first makes
+# a virtual environment with the pinned requirements in .venv, once.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PORT ?= 8000
+
+INSTALLED := $(VENV)/.book-installed
+TEST_INSTALLED := $(VENV)/.test-installed
+
+.DEFAULT_GOAL := help
+.PHONY: help book serve lab test bench clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+
+book: $(INSTALLED) ## run the notebooks and build the book, without a warning
+	$(BIN)/jupyter-book build . --all -W -n --keep-going
+	@echo "Open _build/html/index.html in a browser, or run: make serve"
+
+serve: book ## build the book and serve it on this machine
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+
+lab: $(INSTALLED) ## open the chapters in JupyterLab
+	$(BIN)/jupyter lab chapters
+
+test: $(TEST_INSTALLED) ## run all tests; they build the book, too
+	$(BIN)/pytest
+
+bench: $(TEST_INSTALLED) ## measure speed: ratios to PyTorch, and to a plain build
+	$(BIN)/python tests/bench.py
+	$(BIN)/python tests/bench_build.py
+
+clean: ## remove what was built; .venv stays
+	rm -rf _build .pytest_cache .ruff_cache .hypothesis
+
+$(INSTALLED): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "The book needs Python 3.11 or newer. Name one: make PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -r requirements.txt
+	@touch $@
+
+$(TEST_INSTALLED): $(INSTALLED)
+	$(BIN)/python -m pip install -e ".[test]"
+	@touch $@

@@ -1,0 +1,79 @@
+"""The repository itself: layout, commands, style."""
+
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from helpers import ROOT
+
+
+def run(*command):
+    return subprocess.run(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def tracked_files():
+    """The text files under version control."""
+    listing = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    if listing.returncode:
+        pytest.skip("not a git clone")
+    files = [ROOT / name for name in listing.stdout.split("\0") if name]
+    return [file for file in files if file.is_file() and b"\0" not in file.read_bytes()]
+
+
+def test_code_is_no_package():
+    """As a package, the folder would shadow the standard library's module ``code``."""
+    assert not (ROOT / "code" / "__init__.py").exists()
+
+
+def test_no_static_folder():
+    """Jupyter Book puts every file of such a folder on every page."""
+    assert not (ROOT / "_static").exists()
+
+
+def test_importing_the_package_loads_nothing_large():
+    script = "import sys, normbook; print({'torch', 'numpy', 'sphinx'} & set(sys.modules))"
+    assert run(sys.executable, "-c", script).stdout.strip() == "set()"
+
+
+def test_commands_of_the_readme_exist():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf8"), re.MULTILINE))
+    named = set(
+        re.findall(r"^make (\w+)|`make (\w+)", (ROOT / "README.md").read_text("utf8"), re.M)
+    )
+    assert {"book", "test"} <= {block or inline for block, inline in named} <= targets
+
+
+def test_readme_names_the_pinned_torch():
+    (pinned,) = re.findall(r"^torch==\S+", (ROOT / "requirements.txt").read_text("utf8"), re.M)
+    named = re.findall(r"torch==[\d.]+\d", (ROOT / "README.md").read_text("utf8"))
+    assert set(named) == {pinned}
+
+
+def test_every_requirement_is_pinned():
+    lines = (ROOT / "requirements.txt").read_text("utf8").splitlines()
+    lines = [line for line in lines if line and not line.startswith("#")]
+    assert lines.pop(0) == "-e ."
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf8"))["project"]
+    lines += project["optional-dependencies"]["test"]
+    assert [line for line in lines if not re.fullmatch(r"[a-z-]+==[\w.]+", line)] == []
+
+
+def test_no_machine_paths():
+    pattern = re.compile(r"(?<![\w.])/(home|Users|root|work|tmp|opt)/\w|[A-Z]:\\Users")
+    found = {
+        file.relative_to(ROOT).as_posix(): match.group()
+        for file in tracked_files()
+        if (match := pattern.search(file.read_text("utf8")))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize("command", ["check", "format --check"])
+def test_ruff(command):
+    result = run(sys.executable, "-m", "ruff", *command.split(), ".")
+    assert result.returncode == 0, result.stdout
