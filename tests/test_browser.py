@@ -21,6 +21,13 @@ def test_the_root_opens_the_first_page(book, visit):
     page.wait_for_url((book / f"{PAGES[0]}.html").as_uri())
 
 
+def test_search_works_from_a_file(book, visit):
+    page = visit(book / "search.html").page
+    page.goto((book / "search.html").as_uri() + "?q=normalization")
+    page.locator("#search-results li a").first.wait_for()
+    assert page.locator("#search-results li a", has_text="Layer normalization").count() == 1
+
+
 def test_the_network_is_blocked_and_recorded(tmp_path, visit):
     """Otherwise the tests above would prove nothing."""
     file = tmp_path / "page.html"

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import nbformat
@@ -129,7 +130,9 @@ def test_inside_a_running_event_loop(tmp_path):
     async def main():
         return execute_notebook(path)
 
-    assert asyncio.run(main()).values == {"a": 1}
+    # In a thread, since Playwright has a loop running in this one.
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(asyncio.run, main()).result().values == {"a": 1}
 
 
 # execute_all and its cache
