@@ -46,6 +46,15 @@ def check_maths(page):
     formulas = page.locator(".math").count()
     assert page.locator("mjx-container").count() == formulas
     assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
+    # One that is wider than its box can be scrolled to from its very beginning.
+    cut_off = page.evaluate(
+        """[...document.querySelectorAll("div.math")].filter(box => {
+            const left = box.getBoundingClientRect().left - 1;
+            const parts = [...box.querySelectorAll("mjx-container, mjx-mi, mjx-mo, mjx-mn")];
+            return parts.some(part => part.getBoundingClientRect().left < left);
+        }).map(box => box.textContent)"""
+    )
+    assert cut_off == []
     if formulas:
         fonts = page.evaluate(
             """document.fonts.ready.then(fonts =>
