@@ -1,0 +1,47 @@
+"""The examples against the source documents' numbers, as the test vectors hold them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from normbook import examples
+from normbook.scheme import Scheme
+
+VECTORS = {
+    vector["id"]: vector
+    for vector in json.loads(Path(__file__).with_name("vectors.json").read_text("utf8"))["vectors"]
+}
+EXAMPLES = {name: e for name, e in vars(examples).items() if isinstance(e, examples.Example)}
+SAME = {
+    "CONV_OUTPUT": "ln.s000.conv",
+    "FEATURE_MAPS": "ln.s002.feature_maps_eps0",
+    "FOUR_TOKENS": "ln.s000.nlp",
+    "ONE_TO_FIVE": "ln.s004.one_to_five",
+    "THREE_SCALES": "ln.s004.batch3",
+    "RANDN": "ln.s004.randn",
+}
+
+
+def test_every_example_is_compared():
+    assert set(SAME) == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_numbers(name):
+    np.testing.assert_array_equal(EXAMPLES[name].x, VECTORS[SAME[name]]["inputs"]["x"])
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_cells_name_every_axis(name):
+    example = EXAMPLES[name]
+    assert example.x.dtype == np.float64
+    assert example.shape == example.x.shape
+    assert Scheme("", example.cells, stats="").axis_lengths(example.shape)
+    assert example.source.startswith("document 00")
+
+
+def test_x_is_new_each_time():
+    examples.CONV_OUTPUT.x[:] = 0
+    assert examples.CONV_OUTPUT.x.any()

@@ -1,0 +1,57 @@
+"""The items of the four source documents, and which pages prove them.
+
+A cell that proves an item has its tag, such as fact-002-j.
+"""
+
+import re
+from string import ascii_lowercase
+
+from helpers import NOTEBOOKS
+from test_notebooks import cells
+
+# Numbers, claims and listings of each document, by letter: 57 in all.
+LAST = {"000": "t", "002": "p", "003": "j", "004": "k"}
+ITEMS = {
+    f"fact-{document}-{letter}"
+    for document, last in LAST.items()
+    for letter in ascii_lowercase[: ascii_lowercase.index(last) + 1]
+}
+# Not yet on a page.
+OPEN = {
+    *(f"fact-000-{letter}" for letter in "abcdefhijklmnrst"),
+    *(f"fact-002-{letter}" for letter in "abcdeop"),
+    *(f"fact-003-{letter}" for letter in "abcdefghij"),
+    *(f"fact-004-{letter}" for letter in "abcdefghijk"),
+}
+
+
+def tagged():
+    """The items that each notebook proves."""
+    return {
+        path.stem: {
+            tag
+            for cell in cells(path, "code")
+            for tag in cell.metadata.get("tags", [])
+            if tag.startswith("fact-")
+        }
+        for path in NOTEBOOKS
+    }
+
+
+def test_items():
+    assert len(ITEMS) == 57
+    assert all(re.fullmatch(r"fact-\d{3}-[a-t]", item) for item in ITEMS)
+
+
+def test_every_item_is_proven_or_open():
+    proven = set().union(*tagged().values())
+    assert proven <= ITEMS, "tags that name no item"
+    assert proven & OPEN == set(), "items that are proven and still listed as open"
+    assert proven | OPEN == ITEMS, "items that no page proves and that are not listed as open"
+
+
+def test_a_cell_that_proves_an_item_checks_something():
+    for path in NOTEBOOKS:
+        for cell in cells(path, "code"):
+            if any(tag.startswith("fact-") for tag in cell.metadata.get("tags", [])):
+                assert re.search(r"\b(verify|refute|raises|draw_sharing)\(", cell.source), cell.id

@@ -1,0 +1,122 @@
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from normbook.examples import FEATURE_MAPS, FOUR_TOKENS, THREE_SCALES
+from normbook.figures import PALETTE, PATTERNS, draw_sharing
+from normbook.scheme import (
+    BATCH_NORM_1D_LENGTH,
+    BATCH_NORM_2D,
+    BATCH_NORM_POOLED,
+    GROUP_NORM,
+    LAYER_NORM,
+    LAYER_NORM_CHANNELS,
+    LAYER_NORM_CHW,
+    LAYER_NORM_TOKEN,
+    Scheme,
+)
+
+
+def parse(figure):
+    """The figure as XML: it must be well formed to be drawn everywhere."""
+    return ET.fromstring(figure._repr_html_())
+
+
+def drawn(figure):
+    """The cells of the first panel in drawing order: pairs of fill and text."""
+    svg = next(element for element in parse(figure).iter("svg"))
+    rects = [rect.get("fill") for rect in svg.iter("rect")]
+    texts = [text.text for text in svg.iter("text") if text.get("class") != "nb-label"]
+    return list(zip(rects, texts, strict=True))
+
+
+def same_partition(colors, groups):
+    """Whether two lists put the same pairs together."""
+    pairs = set(zip(colors, groups, strict=True))
+    return len(pairs) == len(set(colors)) == len(set(groups))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "example"),
+    [
+        (LAYER_NORM_CHW, FEATURE_MAPS),
+        (BATCH_NORM_2D, FEATURE_MAPS),
+        (GROUP_NORM.with_lengths(g=3), FEATURE_MAPS),
+        (BATCH_NORM_POOLED, FOUR_TOKENS),
+        (LAYER_NORM, THREE_SCALES),
+    ],
+)
+def test_color_is_group_and_text_is_value(scheme, example):
+    cells = drawn(draw_sharing(scheme, x=example.x, caption="c"))
+    assert [float(text) for _, text in cells] == example.x.ravel().tolist()
+    assert same_partition([fill for fill, _ in cells], scheme.groups(example.shape).ravel())
+
+
+def test_more_groups_than_colors_are_cycled_and_numbered():
+    cells = drawn(draw_sharing(LAYER_NORM_CHANNELS, x=FEATURE_MAPS.x, caption="c", show="groups"))
+    groups = LAYER_NORM_CHANNELS.groups(FEATURE_MAPS.shape).ravel()
+    assert [int(text) for _, text in cells] == groups.tolist()
+    assert len({fill for fill, _ in cells}) == len(PALETTE)
+
+
+def test_parameters():
+    figure = draw_sharing(
+        LAYER_NORM_CHW, x=FEATURE_MAPS.x, caption="c", share="parameters", show="groups"
+    )
+    numbers = [int(text) for _, text in drawn(figure)]
+    assert numbers == [*range(75), *range(75)]
+    assert "one (γ, β) per c, h, w" in figure._repr_html_()
+
+
+def test_legend_has_the_statistics():
+    text = "".join(parse(draw_sharing(LAYER_NORM_CHW, x=FEATURE_MAPS.x, caption="c")).itertext())
+    assert "n=0 75 cells, μ 0.4933, σ² 0.3566" in text
+    assert "n=1 75 cells, μ 0.7733, σ² 0.5486" in text
+
+
+def test_every_color_has_a_pattern_of_its_own():
+    assert len(set(PALETTE)) == len(set(PATTERNS)) == len(PALETTE) == len(PATTERNS)
+
+
+@pytest.mark.parametrize("scheme", [LAYER_NORM_TOKEN, BATCH_NORM_1D_LENGTH])
+def test_three_axes_stay_inside_the_picture(scheme):
+    svg = next(
+        parse(draw_sharing(scheme, x=np.arange(24.0).reshape(2, 3, 4), caption="c")).iter("svg")
+    )
+    width, height = float(svg.get("width")), float(svg.get("height"))
+    for rect in svg.findall("rect"):
+        assert 0 <= float(rect.get("x")) <= width - float(rect.get("width"))
+        assert 0 <= float(rect.get("y")) <= height - float(rect.get("height"))
+
+
+def test_no_two_cells_overlap():
+    svg = next(parse(draw_sharing(BATCH_NORM_2D, x=FEATURE_MAPS.x, caption="c")).iter("svg"))
+    corners = [(rect.get("x"), rect.get("y")) for rect in svg.findall("rect")]
+    assert len(set(corners)) == FEATURE_MAPS.x.size
+
+
+def test_has_words_for_those_who_cannot_see_it():
+    html = draw_sharing(LAYER_NORM_CHW, x=FEATURE_MAPS.x, caption="a < b")._repr_html_()
+    assert re.search(r'role="img" aria-label="LayerNorm over C, H, W: average over c, h, w', html)
+    assert "<figcaption>a &lt; b</figcaption>" in html
+
+
+def test_ids_are_unique_among_figures():
+    figures = [
+        draw_sharing(scheme, x=FEATURE_MAPS.x, caption="c")
+        for scheme in (LAYER_NORM_CHW, BATCH_NORM_2D)
+    ]
+    ids = [e.get("id") for figure in figures for e in parse(figure).iter("pattern")]
+    assert len(set(ids)) == len(ids) > 0
+
+
+def test_bad_arguments_are_named():
+    x = np.zeros((2, 3))
+    with pytest.raises(ValueError, match="share='gamma'"):
+        draw_sharing(LAYER_NORM, x=x, caption="c", share="gamma")
+    with pytest.raises(ValueError, match="show='x'"):
+        draw_sharing(LAYER_NORM, x=x, caption="c", show="x")
+    with pytest.raises(ValueError, match="x has 1 axes"):
+        draw_sharing(Scheme("one axis", "n", stats=""), x=x[0], caption="c")

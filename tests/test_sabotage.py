@@ -1,0 +1,59 @@
+"""A page must not survive a wrong core: patched on purpose, the chapters fail to execute."""
+
+from textwrap import dedent
+
+import pytest
+
+from helpers import ROOT
+from normbook.sphinxext.execute import execute_notebook
+
+# A name for what is wrong, and the code that makes it so.
+SABOTAGE = {
+    "Bessel's variance": """
+        from normbook import arithmetic
+        moments = arithmetic.moments
+        def sabotaged(x, scheme, real=None):
+            mean, var, m, centered = moments(x, scheme, real)
+            return mean, var * m / (m - 1), m, centered
+        arithmetic.moments = sabotaged
+    """,
+    "a wrong axis": """
+        from dataclasses import replace
+        from normbook import scheme
+        for name, stats in {"LAYER_NORM_CHW": "c", "LAYER_NORM": "d"}.items():
+            setattr(scheme, name, replace(getattr(scheme, name), stats=stats))
+    """,
+    "ε outside the root": """
+        from normbook import arithmetic
+        scale_and_shift = arithmetic.scale_and_shift
+        def sabotaged(centered, var, gamma, beta, eps, real=None, out=None):
+            return scale_and_shift(centered, (var**0.5 + eps) ** 2, gamma, beta, 0, real, out)
+        arithmetic.scale_and_shift = sabotaged
+    """,
+    "γ per element": """
+        from dataclasses import replace
+        from normbook import scheme
+        for name in ("BATCH_NORM_2D", "GROUP_NORM_1"):
+            setattr(scheme, name, replace(getattr(scheme, name), params="c h w"))
+    """,
+}
+
+# Where each must be noticed.
+DEPENDS = [
+    *(("layer_norm_cnn", name) for name in SABOTAGE),
+    ("index", "Bessel's variance"),
+    ("index", "a wrong axis"),
+]
+
+
+@pytest.mark.parametrize(("chapter", "name"), DEPENDS)
+def test_chapter_notices(chapter, name):
+    execution = execute_notebook(ROOT / f"chapters/{chapter}.ipynb", setup=dedent(SABOTAGE[name]))
+    assert execution.error is not None
+    # A number or a shape is wrong, and not the sabotage itself.
+    assert "VerificationError" in execution.error or "ValueError: gamma" in execution.error
+
+
+def test_a_setup_alone_does_no_harm():
+    path = ROOT / "chapters/layer_norm_cnn.ipynb"
+    assert execute_notebook(path, setup="from normbook import arithmetic, scheme").error is None
