@@ -27,20 +27,21 @@ def moments(x, scheme: Scheme, real=None):
         m = max(1, math.prod(x.shape[i] for i in axes))
     else:
         xp = array_namespace(x)
-        m = total(xp.astype(xp.broadcast_to(real, x.shape), x.dtype), axes)
+        m = xp.astype(total(xp.broadcast_to(real, x.shape), axes), x.dtype)
         m = xp.where(m == 0, xp.ones_like(m), m)
     if not scheme.centered:
         square = dot(x, x, axes) / m
-        return 0 * square, square, m, x
+        return array_namespace(x).zeros_like(square), square, m, x
     mean = total(x, axes) / m
     centered = hide(x - mean, real)
     return mean, dot(centered, centered, axes) / m, m, centered
 
 
 def scale_and_shift(centered, var, gamma, beta, eps: float, real=None, out=None):
-    """gamma * x_hat + beta, where x_hat = centered / sqrt(var + eps); written to `out`, if given."""
+    """gamma * x_hat + beta with x_hat = centered / sqrt(var + eps), written to `out` if given."""
     xp = array_namespace(centered)
-    output = xp.multiply(centered, (var + eps) ** -0.5, out=out)
+    # Hidden again: where the group's variance is NaN, a masked cell has become 0 times NaN.
+    output = hide(xp.multiply(centered, (var + eps) ** -0.5, out=out), real)
     if gamma is not None:
         output = xp.multiply(output, gamma, out=out)
     if beta is not None:
@@ -56,7 +57,7 @@ def gradients(dy, centered, var, m, gamma, eps: float, scheme: Scheme, real=None
     """
     dy = hide(dy, real)
     scale = (var + eps) ** -0.5
-    x_hat = centered * scale
+    x_hat = hide(centered * scale, real)
     g = dy if gamma is None else dy * gamma
     dx = g
     if m is not None:

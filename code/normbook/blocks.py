@@ -32,20 +32,21 @@ def forward(x, scheme: Scheme, gamma=None, beta=None, eps=1e-5, real=None, given
         return output, mean, var
 
     dtype = output_dtype(x)
-    axis, cuts = _cuts(x, scheme, gamma, beta)
+    axis, cuts = _cuts(x, scheme, gamma, beta, *given)
     if len(cuts) == 1:
         output, mean, var = block(cuts[0])
         return cast(output, dtype), mean, var
     xp = array_namespace(x)
-    output, means, variances = xp.empty_like(x, dtype=dtype), [], []
+    output, used = xp.empty_like(x, dtype=dtype), []
     for cut in cuts:
         target = cut(output)
-        result, mean, var = block(cut, target if dtype == compute_dtype(x) else None)
+        result, *own = block(cut, target if dtype == compute_dtype(x) else None)
         if result is not target:
             target[...] = result
-        means.append(mean)
-        variances.append(var)
-    return output, xp.concat(means, axis=axis), xp.concat(variances, axis=axis)
+        used.append(own)
+    if given[0] is not None:
+        return output, *given
+    return output, *(xp.concat(part, axis=axis) for part in zip(*used, strict=True))
 
 
 def backward(dy, x, scheme: Scheme, gamma=None, eps=1e-5, real=None, given=(None, None)):
@@ -58,7 +59,7 @@ def backward(dy, x, scheme: Scheme, gamma=None, eps=1e-5, real=None, given=(None
         )
         return cast(dx, output_dtype(x)), dgamma, dbeta
 
-    axis, cuts = _cuts(x, scheme, dy, gamma)
+    axis, cuts = _cuts(x, scheme, dy, gamma, *given)
     if len(cuts) == 1:
         return block(cuts[0])
     xp = array_namespace(x)

@@ -9,6 +9,7 @@ reaches a real cell: masked cells take part in nothing, and their output and gra
 """
 
 import math
+from numbers import Real
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace, is_numpy_array, is_torch_array
@@ -174,7 +175,7 @@ def _split(x, scheme, mask, may_be_empty=False):
     indices = scheme.mask or scheme.cells
     real = scheme.place(scheme.check_mask(mask, tuple(x.shape)), indices)
     hides_whole_groups = set(axes_of(indices)) <= set(axes_of(scheme.stats))
-    if not (may_be_empty or hides_whole_groups):
+    if not (may_be_empty or hides_whole_groups) and scheme.group_size(tuple(x.shape)):
         _check_no_empty_group(real, x, scheme)
     return scheme.split(x), real
 
@@ -198,7 +199,7 @@ def _count(x_split, real, scheme):
         counts = xp.full(shape, m, dtype=xp.int64, device=x_split.device)
     else:
         real = xp.broadcast_to(real, x_split.shape)
-        counts = arithmetic.total(xp.astype(real, xp.int64), axes)
+        counts = xp.astype(arithmetic.total(real, axes), xp.int64)
     return scheme.take(counts, scheme.stats)
 
 
@@ -220,6 +221,8 @@ def _running(running, x, scheme):
         return None, None
     if not scheme.running:
         raise ValueError(f"running was given, but {scheme.name} keeps no running statistics")
+    if len(running) != 2:
+        raise ValueError(f"running has {len(running)} parts; expected a pair, (mean, var)")
     mean, var = running
     return (
         _placed("running mean", mean, scheme.running, x, scheme),
@@ -258,5 +261,5 @@ def _check_array(name, value, x):
 
 
 def _check_eps(eps):
-    if not 0 <= eps < math.inf:
-        raise ValueError(f"eps is {eps}; expected a finite number that is at least 0")
+    if not (isinstance(eps, Real) and 0 <= eps < math.inf):
+        raise ValueError(f"eps is {eps!r}; expected a finite number that is at least 0")

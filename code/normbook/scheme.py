@@ -10,6 +10,7 @@ BatchNorm2d, for one, has the cells ``n c h w`` and statistics indexed by ``c``:
 import re
 from dataclasses import dataclass, replace
 from math import prod
+from numbers import Integral
 
 import numpy as np
 from einops import rearrange
@@ -86,8 +87,10 @@ class Scheme:
                 raise ValueError(
                     f"lengths name the axis {axis!r}, which is not in cells={self.cells!r}"
                 )
-            if length < 1:
-                raise ValueError(f"the length of axis {axis!r} is {length}; expected at least 1")
+            if not isinstance(length, Integral) or length < 1:
+                raise ValueError(
+                    f"the length of axis {axis!r} is {length!r}; expected an integer, at least 1"
+                )
 
     def with_lengths(self, **lengths: int) -> "Scheme":
         """The same layer with lengths fixed: ``GROUP_NORM.with_lengths(g=2)`` has two groups."""
@@ -334,6 +337,7 @@ _TORCH_MASKED = {
 
 # The table: one row, one layer.
 # fmt: off
+# ruff: noqa: E501
 BATCH_NORM_1D = Scheme("BatchNorm1d", "n d", stats="d", params="d", running="d", torch="nn.BatchNorm1d({d}{eps})(x)")
 BATCH_NORM_1D_LENGTH = Scheme("BatchNorm1d", "n d l", stats="d", params="d", running="d", torch="nn.BatchNorm1d({d}{eps})(x)")
 BATCH_NORM_2D = Scheme("BatchNorm2d", "n c h w", stats="c", params="c", running="c", torch="nn.BatchNorm2d({c}{eps})(x)")
