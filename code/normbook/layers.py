@@ -34,15 +34,20 @@ class _Normalize(torch.autograd.Function):
     statistics again: less memory, and autograd can follow to second derivatives.
     """
 
+    generate_vmap_rule = True  # for torch.func
+
     @staticmethod
-    def forward(ctx, x, gamma, beta, mean, var, scheme, eps):
-        ctx.save_for_backward(x, gamma, mean, var)
-        ctx.scheme, ctx.eps, ctx.has_beta = scheme, eps, beta is not None
+    def forward(x, gamma, beta, mean, var, scheme, eps):
         output, own_mean, own_var = blocks.forward(x, scheme, gamma, beta, eps, given=(mean, var))
-        if mean is not None:
-            return output, None, None
-        ctx.mark_non_differentiable(own_mean, own_var)
-        return output, own_mean, own_var
+        return (output, own_mean, own_var) if mean is None else (output, None, None)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, gamma, beta, mean, var, ctx.scheme, ctx.eps = inputs
+        ctx.save_for_backward(x, gamma, mean, var)
+        ctx.has_beta = beta is not None
+        if mean is None:
+            ctx.mark_non_differentiable(*output[1:])
 
     @staticmethod
     def backward(ctx, dy, _dmean, _dvar):
@@ -107,6 +112,11 @@ class _NormBase(nn.Module):
             f"track_running_stats={self.track_running_stats}"
         )
 
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *args):
+        if self.track_running_stats and (local_metadata.get("version") or 1) < 2:
+            state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+
     @torch.no_grad()
     def _update_running(self, mean, var, m, factor):
         """Move the running statistics toward those of a batch, of shape (C,), by `factor`.
@@ -127,7 +137,7 @@ class _BatchNorm(_NormBase):
 
     Raises
     ------
-    ValueError : wrong rank; with the batch's statistics, one value per channel, or eps <= 0.
+    ValueError : wrong rank; eps < 0; with the batch's statistics, one value per channel or eps = 0.
     RuntimeError : wrong number of channels; mixed dtypes.
     NotImplementedError : input that isn't floating point.
 
@@ -148,8 +158,10 @@ class _BatchNorm(_NormBase):
                 "Expected more than 1 value per channel when training, "
                 f"got input size {input.shape}"
             )
-        if own and not self.eps > 0:
+        if own and self.eps <= 0:
             raise ValueError(f"batch_norm eps must be positive during training, but got {self.eps}")
+        if self.eps < 0:
+            raise ValueError(f"batch_norm eps must be non-negative, but got {self.eps}")
         self._check_channels(input)
         x = input.flatten(2) if input.dim() > 2 else input.unsqueeze(2)
         running = (None, None) if own else (self.running_mean, self.running_var)
@@ -169,7 +181,7 @@ class _BatchNorm(_NormBase):
                 raise RuntimeError(
                     f"{name} should contain {input.shape[1]} elements not {len(value)}"
                 )
-        _check_dtype("batch_norm", input, *(getattr(self, name) for name in names))
+        _check_dtype(_BATCH, input, *(getattr(self, name) for name in names))
 
 
 class BatchNorm1d(_BatchNorm):
@@ -238,11 +250,6 @@ class _InstanceNorm(_NormBase):
                 f"{self.num_features}, which is not used because affine=False",
                 stacklevel=4,
             )
-        if self.running_mean is not None and channels != len(self.running_mean):
-            raise RuntimeError(
-                f"running_mean should contain {channels} elements not {len(self.running_mean)}"
-            )
-        _check_dtype("instance_norm", input, self.weight, self.bias, self.running_mean)
 
     def _normalize_batch(self, input):
         m = math.prod(input.shape[2:])
@@ -251,10 +258,16 @@ class _InstanceNorm(_NormBase):
             raise ValueError(
                 f"Expected more than 1 spatial element when training, got input size {input.shape}"
             )
+        channels = input.shape[1]
+        if self.running_mean is not None and channels != len(self.running_mean):
+            raise RuntimeError(
+                f"running_mean should contain {channels} elements not {len(self.running_mean)}"
+            )
+        _check_dtype(_INSTANCE, input, self.weight, self.bias)
         running = (None, None) if own else (self.running_mean, self.running_var)
         x = input.flatten(2)
         output, mean, var = _normalize(x, _INSTANCE, self.weight, self.bias, self.eps, running)
-        if own and self.running_mean is not None:
+        if own and self.running_mean is not None and m > 0:
             mean, var = (value.squeeze(2).mean(0) for value in (mean, var))
             self._update_running(mean, var, m, self.momentum or 0.0)
         return output.reshape(input.shape)
@@ -328,7 +341,7 @@ class GroupNorm(nn.Module):
                 f"but got weight of shape [{self.num_channels}] and input of shape "
                 f"{list(input.shape)}"
             )
-        _check_dtype("group_norm", input, self.weight, self.bias)
+        _check_dtype(_GROUP, input, self.weight, self.bias)
         scheme = _GROUP.with_lengths(g=self.num_groups)
         x = input.flatten(2) if rest else input.unsqueeze(2)
         return _normalize(x, scheme, self.weight, self.bias, self.eps)[0].reshape(input.shape)
@@ -354,7 +367,9 @@ class _NormalizedShape(nn.Module):
             self.normalized_shape, elementwise_affine, bias, device, dtype
         )
 
-    def _forward(self, input, scheme, eps):
+    def _forward(self, input, scheme, eps, *typed):
+        if not isinstance(input, torch.Tensor):
+            raise TypeError(f"{scheme.name} expected a tensor, but got {type(input).__name__}")
         shape = self.normalized_shape
         if not shape:
             raise RuntimeError(
@@ -368,6 +383,7 @@ class _NormalizedShape(nn.Module):
                 f"Given normalized_shape={list(shape)}, expected input with shape "
                 f"[{expected}], but got input of size{list(input.shape)}"
             )
+        _check_dtype(scheme, input, *typed)
         x = input.reshape(math.prod(leading), math.prod(shape))
         weight, bias = (
             None if value is None else value.flatten() for value in (self.weight, self.bias)
@@ -402,8 +418,7 @@ class LayerNorm(_NormalizedShape):
         )
 
     def forward(self, input):
-        _check_dtype("layer_norm", input, self.weight, self.bias)
-        return self._forward(input, _LAYER, self.eps)
+        return self._forward(input, _LAYER, self.eps, self.weight, self.bias)
 
     def extra_repr(self):
         return (
@@ -420,6 +435,7 @@ class RMSNorm(_NormalizedShape):
 
     Raises
     ------
+    ValueError : fewer axes than normalized_shape, or none.
     RuntimeError : normalized_shape is empty, or isn't the end of the input's shape.
     NotImplementedError : input that isn't floating point.
 
@@ -437,7 +453,11 @@ class RMSNorm(_NormalizedShape):
         super().__init__(normalized_shape, eps, elementwise_affine, False, device, dtype)
 
     def forward(self, input):
-        _check_dtype("rms_norm", input)
+        least = max(1, len(self.normalized_shape))
+        if isinstance(input, torch.Tensor) and input.dim() < least:
+            raise ValueError(
+                f"Input tensor must have at least {least} dimensions, but got {input.dim()}"
+            )
         eps = torch.finfo(compute_dtype(input)).eps if self.eps is None else self.eps
         return self._forward(input, _RMS, eps)
 
@@ -462,16 +482,18 @@ def _check_rank(input, ranks):
         raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
 
 
-def _check_dtype(name, input, *tensors):
+def _check_dtype(scheme, input, *tensors):
     """Parameters must be of the input's dtype, or float32 for half precision, as in PyTorch."""
     if not input.dtype.is_floating_point:
-        raise NotImplementedError(f"{name} is not implemented for {input.dtype}; expected floats")
+        raise NotImplementedError(
+            f"{scheme.name} is not implemented for {input.dtype}; expected floats"
+        )
     for tensor in tensors:
         if tensor is None or tensor.dtype == input.dtype:
             continue
         if not (input.dtype.itemsize == 2 and tensor.dtype == torch.float32):
             raise RuntimeError(
-                f"mixed dtype: {name} got an input of {input.dtype} and parameters or running "
-                f"statistics of {tensor.dtype}; expected the same, or torch.float32 for half "
-                "precision"
+                f"mixed dtype: {scheme.name} got an input of {input.dtype} and parameters or "
+                f"running statistics of {tensor.dtype}; expected the same, or torch.float32 for "
+                "half precision"
             )
