@@ -34,7 +34,7 @@ _STYLE = """
 .nb-figure { margin: 1.2em 0 }
 .nb-panels { display: flex; flex-wrap: wrap; gap: 1.4em 2em; align-items: flex-start }
 .nb-panel { min-width: 250px; max-width: 100% }
-.nb-panel p { margin: 0 0 .3em; line-height: 1.35 }
+.nb-panel p { margin: 0 0 .3em; line-height: 1.35; width: 0; min-width: 100% }
 .nb-panel > svg { display: block; max-width: 100%; height: auto; color: inherit }
 .nb-panel text { fill: currentColor; font-family: ui-monospace, Menlo, Consolas, monospace;
   text-anchor: middle; dominant-baseline: central }
@@ -120,7 +120,7 @@ def _draw_cells(cells, groups, texts, alt, side, font):
         3: lambda n, a, b: (n, a, b, 1) if cells == "n t d" else (n, a, 1, b),
         4: lambda n, c, h, w: (n, c, h, w),
     }[len(shape)](*shape)
-    cell_width = max(side, round(0.62 * font * max(len(text) for text in texts)) + 8)
+    cell_width = max(side, round(0.62 * font * max(len(text) for text in texts)) + 5)
     left = 0 if len(shape) == 4 else 76
     map_width, map_height = width * cell_width, height * side
     every_map = len(shape) == 4  # has a label of its own

@@ -41,9 +41,11 @@ class Verification:
         said = "holds" if self.holds else "does not hold"
         mark = f'<td role="img" aria-label="{said}">{self.mark}</td>'
         rows = "".join(
-            f'<tr><th scope="row">{html.escape(what)}</th><td>{html.escape(stated)}</td>'
-            f"<td>{html.escape(computed)}</td>{mark}</tr>"
-            for what, stated, computed in self.rows
+            f'<tr><th scope="row">{html.escape(what)}</th>'
+            # No line break inside of 4e-16.
+            + "".join(f"<td>{html.escape(value).replace('-', '&#8209;')}</td>" for value in values)
+            + f"{mark}</tr>"
+            for what, *values in self.rows
         )
         return (
             f'<table class="nb-verify"><thead><tr><td></td>{stated}{computed}<td></td></tr></thead>'
@@ -60,6 +62,9 @@ class Raised:
 
     def __repr__(self):
         return f"{self.kind}: {self.message}"
+
+    def _repr_html_(self):
+        return f'<pre style="white-space: pre-wrap">{html.escape(repr(self))}</pre>'
 
 
 def verify(*rows: Row, decimals: int | None = None, source: str = "") -> Verification:
@@ -136,7 +141,7 @@ def _compare(stated, computed, decimals):
 def _show(values, decimals):
     if values.size > SHOWN_AT_MOST:
         return _size(values)
-    number = ".7g" if decimals is None else f".{decimals}f"
+    number = ".6g" if decimals is None else f".{decimals}f"
     form = number if values.dtype.kind == "f" else ""
     return ", ".join(format(value, form) for value in values.ravel().tolist())
 
