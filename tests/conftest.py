@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import sync_playwright
 
-from helpers import NOTEBOOKS, ROOT, build_book
 from normbook.sphinxext.execute import cache_folder, execute_all
+
+pytest.register_assert_rewrite("helpers")  # so that its assertions tell the values
+
+from helpers import NOTEBOOKS, ROOT, build_book  # noqa: E402
 
 LOCAL = ("file://", "http://127.0.0.1", "data:", "blob:")
 

@@ -145,17 +145,17 @@ def computed_statements(source):
                 yield ast.unparse(row)
 
 
-def is_literal(node):
-    try:
-        ast.literal_eval(node)
-    except ValueError:
-        return False
-    return True
+def is_literal(expression):
+    """Whether it is made of constants alone, such as [-0.805] * 5 or 37 / 75."""
+    names = (ast.Name, ast.Call, ast.Attribute, ast.comprehension)
+    return not any(isinstance(node, names) for node in ast.walk(expression))
 
 
 def test_computed_statements_finds():
     assert list(computed_statements("verify(('mean', 0.5, x), ('b', [-1, 2], y))")) == []
+    assert list(computed_statements("verify(('rows', [[-0.8, 1]] * 3, x))")) == []
     assert list(computed_statements("verify(('mean', x.mean(), x.mean()))"))
+    assert list(computed_statements("verify(('mean', [mean], x.mean()))"))
     assert list(computed_statements("normbook.verify.refute(*rows, decimals=4)"))
 
 
