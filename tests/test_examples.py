@@ -18,6 +18,7 @@ SAME = {
     "CONV_OUTPUT": "ln.s000.conv",
     "FEATURE_MAPS": "ln.s002.feature_maps_eps0",
     "FOUR_TOKENS": "ln.s000.nlp",
+    "FOUR_TOKENS_3": "ln.repo.nlp_2x4x3",
     "ONE_TO_FIVE": "ln.s004.one_to_five",
     "THREE_SCALES": "ln.s004.batch3",
     "RANDN": "ln.s004.randn",
@@ -25,12 +26,23 @@ SAME = {
 
 
 def test_every_example_is_compared():
-    assert set(SAME) == set(EXAMPLES)
+    assert {*SAME, "RAGGED"} == set(EXAMPLES)
 
 
 @pytest.mark.parametrize("name", SAME)
 def test_numbers(name):
     np.testing.assert_array_equal(EXAMPLES[name].x, VECTORS[SAME[name]]["inputs"]["x"])
+
+
+def test_ragged():
+    vector = VECTORS["bn.fig6_15.per_step"]
+    assert list(examples.RAGGED_LENGTHS) == vector["inputs"]["lengths"]
+    x = examples.RAGGED.x
+    real = np.arange(6) < np.array(examples.RAGGED_LENGTHS)[:, None]
+    assert not x[~real].any()
+    for t, step in enumerate(vector["expected"]["per_step"]):
+        np.testing.assert_allclose(x[real[:, t], t].mean(0), step["mean"], atol=1e-12)
+        np.testing.assert_allclose(x[:, t].var(0), step["padded_var"], atol=1e-12)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -70,6 +70,18 @@ def test_parameters():
     assert "one (γ, β) per c, h, w" in figure._repr_html_()
 
 
+def test_masked_cells_are_empty():
+    x = FOUR_TOKENS.x
+    mask = np.array([[True, True, True, False], [True, False, False, False]])
+    figure = draw_sharing(BATCH_NORM_POOLED, x=x, caption="c", mask=mask)
+    svg = next(parse(figure).iter("svg"))
+    filled = [rect.get("fill") != "none" for rect in svg.findall("rect")]
+    assert filled == np.repeat(mask.ravel(), 2).tolist()
+    texts = [text.text for text in svg.findall("text") if text.get("class") != "nb-label"]
+    assert [float(text) for text in texts] == x[mask].ravel().tolist()
+    assert "4 cells, μ 0.75" in figure._repr_html_()
+
+
 def test_legend_has_the_statistics():
     text = "".join(parse(draw_sharing(LAYER_NORM_CHW, x=FEATURE_MAPS.x, caption="c")).itertext())
     assert "n=0 75 cells, μ 0.4933, σ² 0.3566" in text

@@ -87,6 +87,33 @@ FOUR_TOKENS = Example(
     ),
 )
 
+FOUR_TOKENS_3 = Example(
+    title="two samples of four tokens with three features",
+    source="document 002, the script that belongs to its section, layer_normalization.py in "
+    "Code/Chapter06/C04_LN of the repository moon-hotel/DeepLearningWithMe",
+    cells="n t d",
+    values=(
+        ((1, 1, 2), (2, 0, 0), (0, 0, 1), (0, 1, 0)),
+        ((1, 0, 1), (1, 1, 2), (1, 0, 2), (0, 2, 2)),
+    ),
+)
+
+RAGGED_LENGTHS = (5, 2, 4, 3, 6)
+
+RAGGED = Example(
+    title="five samples of up to six tokens with four features, zeros behind their ends",
+    source="document 002, figure 6-15, for the lengths; it has no numbers, so these are made up: "
+    "(7 n + 3 t + 5 d) mod 11 - 5",
+    cells="n t d",
+    values=tuple(
+        tuple(
+            tuple((7 * n + 3 * t + 5 * d) % 11 - 5 if t < length else 0 for d in range(4))
+            for t in range(6)
+        )
+        for n, length in enumerate(RAGGED_LENGTHS)
+    ),
+)
+
 ONE_TO_FIVE = Example(
     title="one sample with the features 1 to 5",
     source="document 004, its first listing",

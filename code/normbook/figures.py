@@ -71,6 +71,7 @@ def draw_sharing(
     caption: str,
     share: str = "statistics",
     show: str = "values",
+    mask: np.ndarray | None = None,
 ) -> Figure:
     """Draw a tensor once for every scheme; cells of one color share something.
 
@@ -81,6 +82,7 @@ def draw_sharing(
     caption : what to see in it; also read aloud to those who can't see it.
     share : "statistics" to color by mean and variance, "parameters" by gamma and beta.
     show : what stands in a cell: "values" of x, or "groups" for the number of its group, smaller.
+    mask : True for a real cell, as `normalize` takes it; the others are drawn empty and dashed.
 
     Raises
     ------
@@ -90,21 +92,24 @@ def draw_sharing(
         raise ValueError(f"share={share!r}; expected 'statistics' or 'parameters'")
     if show not in ("values", "groups"):
         raise ValueError(f"show={show!r}; expected 'values' or 'groups'")
-    return Figure(tuple(_panel(scheme, x, share, show) for scheme in schemes), caption)
+    return Figure(tuple(_panel(scheme, x, share, show, mask) for scheme in schemes), caption)
 
 
-def _panel(scheme, x, share, show):
+def _panel(scheme, x, share, show, mask):
     if share == "statistics":
-        groups, title = scheme.groups(x.shape), scheme.summary
+        groups, title = scheme.groups(x.shape, mask), scheme.summary
     else:
         groups = scheme.parameter_groups(x.shape)
         title = f"one (γ, β) per {', '.join(axes_of(scheme.params))}"
     count = groups.max() + 1
     small = show == "groups"
-    texts = [str(group) for group in groups.ravel()] if small else [f"{v:g}" for v in x.ravel()]
+    texts = [
+        "" if group < 0 else f"{group if small else value:g}"
+        for group, value in zip(groups.flat, x.flat, strict=True)
+    ]
     alt = f"{scheme.name}: {title}, {count} in all, on a tensor of shape {x.shape}"
     heading = f"<p><strong>{html.escape(scheme.name)}</strong><br/>{html.escape(title)}</p>"
-    legend = _legend(scheme, x) if share == "statistics" and count <= len(PALETTE) else ""
+    legend = _legend(scheme, x, mask) if share == "statistics" and count <= len(PALETTE) else ""
     cells = _draw_cells(scheme.cells, groups, texts, alt, *(SMALL_CELL if small else CELL))
     return f'<div class="nb-panel">{heading}{cells}{legend}</div>'
 
@@ -151,7 +156,7 @@ def _draw_cells(cells, groups, texts, alt, side, font):
                 corner = x + j * cell_width, y + (LABEL if every_map else 0) + i * side
                 size = cell_width, side
                 body.append(_cell(prefix, *corner, *size, groups.flat[k], texts[k]))
-    total_width = left + columns * step_x - GAP
+    total_width = left + columns * step_x - (GAP if every_map else GAP // 2)
     total_height = top + n * step_y - (GAP if every_map else 6)
     return (
         f'<svg role="img" aria-label="{html.escape(alt)}" width="{total_width}" '
@@ -178,16 +183,16 @@ def _cell(prefix, x, y, width, height, group, text):
     size = f'width="{width - 2}" height="{height - 2}"'
     rect = f'<rect x="{x + 1}" y="{y + 1}" {size} rx="{height // 7}" {fill}/>'
     middle = f'x="{x + width / 2:g}" y="{y + height / 2:g}"'
-    return f"{rect}<text {middle}>{html.escape(text)}</text>"
+    return f"{rect}<text {middle}>{html.escape(text)}</text>" if text else rect
 
 
 def _label(x, y, text):
     return f'<text class="nb-label" x="{x:g}" y="{y:g}">{html.escape(text)}</text>'
 
 
-def _legend(scheme, x):
+def _legend(scheme, x, mask):
     """The groups by name, each with its swatch, its number of cells, mean and variance."""
-    mean, var, count = (value.ravel().tolist() for value in statistics(x, scheme))
+    mean, var, count = (value.ravel().tolist() for value in statistics(x, scheme, mask))
     items = []
     for group, label in enumerate(scheme.group_labels(x.shape)):
         prefix = "l" + hashlib.sha256(f"{scheme}{label}{x.shape}".encode()).hexdigest()[:8]
