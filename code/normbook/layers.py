@@ -368,8 +368,6 @@ class _NormalizedShape(nn.Module):
         )
 
     def _forward(self, input, scheme, eps, *typed):
-        if not isinstance(input, torch.Tensor):
-            raise TypeError(f"{scheme.name} expected a tensor, but got {type(input).__name__}")
         shape = self.normalized_shape
         if not shape:
             raise RuntimeError(
@@ -398,6 +396,7 @@ class LayerNorm(_NormalizedShape):
 
     Raises
     ------
+    TypeError : input is no tensor.
     RuntimeError : normalized_shape is empty, or isn't the end of the input's shape; mixed dtypes.
     NotImplementedError : input that isn't floating point.
 
@@ -418,6 +417,7 @@ class LayerNorm(_NormalizedShape):
         )
 
     def forward(self, input):
+        _check_tensor(_LAYER, input)
         return self._forward(input, _LAYER, self.eps, self.weight, self.bias)
 
     def extra_repr(self):
@@ -435,7 +435,8 @@ class RMSNorm(_NormalizedShape):
 
     Raises
     ------
-    ValueError : fewer axes than normalized_shape, or none.
+    TypeError : input is no tensor.
+    ValueError : fewer axes than normalized_shape.
     RuntimeError : normalized_shape is empty, or isn't the end of the input's shape.
     NotImplementedError : input that isn't floating point.
 
@@ -453,8 +454,9 @@ class RMSNorm(_NormalizedShape):
         super().__init__(normalized_shape, eps, elementwise_affine, False, device, dtype)
 
     def forward(self, input):
-        least = max(1, len(self.normalized_shape))
-        if isinstance(input, torch.Tensor) and input.dim() < least:
+        _check_tensor(_RMS, input)
+        least = len(self.normalized_shape)
+        if input.dim() < least:
             raise ValueError(
                 f"Input tensor must have at least {least} dimensions, but got {input.dim()}"
             )
@@ -474,6 +476,11 @@ def _parameters(shape, weight, bias, device, dtype):
         nn.Parameter(torch.ones(shape, **factory)) if weight else None,
         nn.Parameter(torch.zeros(shape, **factory)) if bias else None,
     )
+
+
+def _check_tensor(scheme, input):
+    if not isinstance(input, torch.Tensor):
+        raise TypeError(f"{scheme.name} expected a tensor, but got {type(input).__name__}")
 
 
 def _check_rank(input, ranks):
