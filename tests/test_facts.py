@@ -1,7 +1,7 @@
 """The items of the four source documents, and which pages prove them.
 
 A cell that proves an item has its tag, such as fact-002-j. A claim that only the literature can
-answer is answered by a citation, in a tagged cell of text; so are mere slips of the pen, in a table.
+answer is answered by a citation in a tagged cell of text, and a mere slip of the pen in a table.
 """
 
 import re
