@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from normbook.examples import FEATURE_MAPS, FOUR_TOKENS, THREE_SCALES
-from normbook.figures import PALETTE, PATTERNS, draw_sharing
+from normbook.figures import PALETTE, PATTERNS, Flow, draw_flow, draw_sharing
 from normbook.scheme import (
     BATCH_NORM_1D_LENGTH,
     BATCH_NORM_2D,
@@ -132,3 +132,45 @@ def test_bad_arguments_are_named():
         draw_sharing(LAYER_NORM, x=x, caption="c", show="x")
     with pytest.raises(ValueError, match="x has 1 axes"):
         draw_sharing(Scheme("one axis", "n", stats=""), x=x[0], caption="c")
+
+
+RECURRENT = Flow("after", ("Wx + Wh", "tanh", "LN", "h"), ((3, 0),))
+RESIDUAL = Flow("post-LN", ("x", "attention", "+", "LN"), ((0, 2),))
+
+
+def arrows(svg):
+    """Lines that end in a head, each with its head: pairs of paths."""
+    paths = svg.findall("path")
+    return list(zip(paths[::2], paths[1::2], strict=True))
+
+
+def test_flow_has_every_step_and_colors_the_norm():
+    svg = next(parse(draw_flow(RECURRENT, caption="c")).iter("svg"))
+    assert [text.text for text in svg.findall("text")] == list(RECURRENT.steps)
+    assert [rect.get("fill") for rect in svg.findall("rect")] == [
+        "none",
+        "none",
+        PALETTE[1],
+        "none",
+    ]
+    assert len(arrows(svg)) == 3 + 1  # from step to step, and the jump
+
+
+@pytest.mark.parametrize(("flow", "dashed"), [(RECURRENT, True), (RESIDUAL, False)])
+def test_flow_dashes_what_goes_back(flow, dashed):
+    line, head = arrows(next(parse(draw_flow(flow, caption="c")).iter("svg")))[-1]
+    assert (line.get("stroke-dasharray") is not None) == dashed
+    assert head.get("stroke-dasharray") is None
+    assert line.get("d").endswith(head.get("d").split("L")[1])  # the head is where the line ends
+
+
+def test_flow_says_its_steps_and_jumps():
+    first, second = parse(draw_flow(RECURRENT, RESIDUAL, caption="c")).iter("svg")
+    assert "Wx + Wh → tanh → LN → h; h also goes to Wx + Wh in the next" in first.get("aria-label")
+    assert second.get("aria-label").endswith("x also goes to + directly")
+
+
+@pytest.mark.parametrize("jump", [(0, 0), (0, 2), (-1, 0)])
+def test_flow_refuses_a_jump_to_nowhere(jump):
+    with pytest.raises(ValueError, match="two different positions among 2 steps"):
+        draw_flow(Flow("f", ("x", "y"), (jump,)), caption="c")
