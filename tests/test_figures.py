@@ -5,7 +5,19 @@ import numpy as np
 import pytest
 
 from normbook.examples import FEATURE_MAPS, FOUR_TOKENS, THREE_SCALES
-from normbook.figures import PALETTE, PATTERNS, Flow, draw_flow, draw_sharing
+from normbook.figures import (
+    PALETTE,
+    PATTERNS,
+    PLOT_AREA,
+    PLOT_MARGINS,
+    STROKES,
+    Curve,
+    Flow,
+    Plot,
+    draw_curves,
+    draw_flow,
+    draw_sharing,
+)
 from normbook.scheme import (
     BATCH_NORM_1D_LENGTH,
     BATCH_NORM_2D,
@@ -174,3 +186,101 @@ def test_flow_says_its_steps_and_jumps():
 def test_flow_refuses_a_jump_to_nowhere(jump):
     with pytest.raises(ValueError, match="two different positions among 2 steps"):
         draw_flow(Flow("f", ("x", "y"), (jump,)), caption="c")
+
+
+ANGLE = np.linspace(0, 2 * np.pi, 60)
+CIRCLE = Curve(3 * np.cos(ANGLE), 3 * np.sin(ANGLE))
+PATH = Curve([-3, 0, 1.5], [0, 1, 0], name="a path", dots=True)
+PLOT = Plot("a title", "width (m)", "height (m)", (CIRCLE, PATH), equal=True)
+
+
+def lines(plot):
+    """The curves as drawn: for each its group, and its points in pixels."""
+    svg = next(parse(draw_curves(plot, caption="c")).iter("svg"))
+    for group in svg.findall("g"):
+        yield (
+            group,
+            np.array(re.findall(r"[-\d.]+", group.find("path").get("d")), float).reshape(-1, 2),
+        )
+
+
+def ticks(plot):
+    """The numbers at either axis, each with its place in pixels."""
+    svg = next(parse(draw_curves(plot, caption="c")).iter("svg"))
+    texts = [t for t in svg.findall("text") if t.get("class") not in ("nb-axis", "nb-label")]
+    x = [(float(t.text), float(t.get("x"))) for t in texts if t.get("class") is None]
+    y = [(float(t.text), float(t.get("y"))) for t in texts if t.get("class") == "nb-end"]
+    return np.array(x), np.array(y)
+
+
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("scale", [1e-5, 0.3, 1, 70, 2e9])
+def test_curves_stand_where_the_ticks_say(equal, scale):
+    curves = tuple(
+        Curve(scale * np.array(c.x), scale * np.array(c.y), c.name) for c in (CIRCLE, PATH)
+    )
+    plot = Plot("t", "x", "y", curves, equal=equal)
+    places = [np.polynomial.Polynomial.fit(*axis.T, 1) for axis in ticks(plot)]
+    for curve, (_, drawn) in zip(curves, lines(plot), strict=True):
+        expected = np.stack(
+            [place(v) for place, v in zip(places, (curve.x, curve.y), strict=True)], 1
+        )
+        np.testing.assert_allclose(drawn, expected, atol=0.3)
+
+
+@pytest.mark.parametrize("high", [0.7, 1, 3, 4.9, 12, 1e6])
+def test_ticks_are_few_and_round(high):
+    for axis in ticks(Plot("t", "x", "y", (Curve([0, high], [0, -high]),))):
+        steps = np.diff(np.sort(axis[:, 0]))
+        assert 2 <= len(axis) <= 6
+        np.testing.assert_allclose(steps, steps[0])
+        assert f"{steps[0]:e}"[0] in "125"
+        assert f"{steps[0]:.6e}"[2:8] == "000000"
+
+
+def test_equal_units_keep_a_circle_round():
+    _, circle = next(lines(PLOT))
+    width, height = np.ptp(circle, axis=0)
+    assert abs(width - height) < 0.3
+    _, ellipse = next(lines(Plot("t", "x", "y", (CIRCLE,))))
+    assert np.ptp(ellipse, axis=0)[0] > 1.1 * np.ptp(ellipse, axis=0)[1]
+
+
+def test_curves_stay_inside_the_axes():
+    left, _, top, _ = PLOT_MARGINS
+    for _, points in lines(PLOT):
+        assert (points >= (left, top)).all()
+        assert (points <= np.add((left, top), PLOT_AREA)).all()
+
+
+def test_curves_have_colors_names_and_labels():
+    groups = [group for group, _ in lines(PLOT)]
+    assert [group.get("stroke") for group in groups] == ["currentColor", STROKES[0][0]]
+    assert groups[1].findall("path")[1].get("d").count("M") == 3  # its dots
+    figure = parse(draw_curves(PLOT, caption="a < b"))
+    assert [item.find("span").text for item in figure.iter("li")] == ["a path"]
+    text = "".join(figure.itertext())
+    assert all(words in text for words in ("a title", "width (m)", "height (m)", "a < b"))
+    label = next(figure.iter("svg")).get("aria-label")
+    assert label == "a title: height (m), against width (m)"
+
+
+def test_strokes_differ_in_color_and_in_dashes():
+    assert (
+        len({color for color, _ in STROKES}) == len({dash for _, dash in STROKES}) == len(STROKES)
+    )
+
+
+@pytest.mark.parametrize(
+    ("curves", "message"),
+    [
+        ((), "has 0 curves"),
+        ((PATH,) * 5, "5 with a name"),
+        ((Curve([], []),), "0 x and 0 y"),
+        ((Curve([1, 2], [1]),), "2 x and 1 y"),
+        ((Curve([1, 2], [1, np.inf]),), "all of them finite"),
+    ],
+)
+def test_bad_curves_are_named(curves, message):
+    with pytest.raises(ValueError, match=message):
+        draw_curves(Plot("t", "x", "y", curves), caption="c")

@@ -1,4 +1,4 @@
-"""Drawings of tensors that show which cells share something, made from the scheme.
+"""Drawings of tensors that show which cells share something, made from the scheme, and of curves.
 
 They are SVG inside HTML: they follow the light or dark theme of the page they stand on, need no
 script, and stay sharp on a phone. A group is told by its color, by its pattern and by its name.
@@ -6,7 +6,9 @@ script, and stay sharp on a phone. A group is told by its color, by its pattern 
 
 import hashlib
 import html
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil, floor, log10
 
 import numpy as np
 
@@ -38,7 +40,9 @@ _STYLE = """
 .nb-panel > svg { display: block; max-width: 100%; height: auto; color: inherit }
 .nb-panel text { fill: currentColor; font-family: ui-monospace, Menlo, Consolas, monospace;
   text-anchor: middle; dominant-baseline: central }
-.nb-panel .nb-label { font: 13px system-ui, sans-serif; text-anchor: start }
+.nb-panel .nb-label, .nb-panel .nb-axis { font: 13px system-ui, sans-serif }
+.nb-panel .nb-label { text-anchor: start }
+.nb-panel .nb-end { text-anchor: end }
 .nb-legend { display: flex; flex-wrap: wrap; gap: .2em 1em; width: 0; min-width: 100%;
   list-style: none; margin: .5em 0 0; padding: 0; font-size: .85em }
 .nb-legend li { display: inline-flex; gap: .4em; align-items: center; margin: 0 }
@@ -289,3 +293,145 @@ def _arrow(*points, dashed=False):
         f'stroke="currentColor"{more}/>'
         for path, more in ((points, dashes), ((head[0], (x, y), head[1]), ""))
     )
+
+
+# px: the area inside the axes, and what stands to its left, right, top and bottom.
+PLOT_AREA, PLOT_MARGINS = (234, 190), (48, 8, 26, 46)
+# The color and the dash pattern of curves with a name, in order; those of the others; of the grid.
+STROKES = tuple((PALETTE[i], dash) for i, dash in ((1, "none"), (4, "6 3"), (2, "2 3"), (3, "9 2")))
+THIN = "currentColor", "none"
+FAINT = 'stroke="currentColor" stroke-opacity=".18"'
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points joined by a line.
+
+    Attributes
+    ----------
+    x, y : the points, in the units of the axes.
+    name : what the legend calls it, beside its color and dashes. A curve without a name is thin and
+        has the color of the text, as a contour line has.
+    dots : whether to mark every point.
+    """
+
+    x: Sequence[float]
+    y: Sequence[float]
+    name: str = ""
+    dots: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One panel of curves with its axes.
+
+    Attributes
+    ----------
+    title : what it shows.
+    x_label, y_label : what the axes measure, with the unit.
+    curves : those without a name first, as they are drawn in this order.
+    equal : whether one unit is as long on either axis, so that a circle looks like one.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: tuple[Curve, ...]
+    equal: bool = False
+
+
+def draw_curves(*plots: Plot, caption: str) -> Figure:
+    """Draw curves in panels side by side, with labelled axes and a legend.
+
+    Raises
+    ------
+    ValueError : a plot has no curve or more names than there are strokes; a curve has no points,
+        not as many x as y, or a point that is not finite.
+    """
+    return Figure(tuple(_plot_panel(plot) for plot in plots), caption)
+
+
+def _plot_panel(plot):
+    named = [curve.name for curve in plot.curves if curve.name]
+    if not plot.curves or len(named) > len(STROKES):
+        raise ValueError(
+            f"{plot.title!r} has {len(plot.curves)} curves, {len(named)} with a name; "
+            f"expected at least one, and at most {len(STROKES)} with a name"
+        )
+    points = [_points(curve) for curve in plot.curves]
+    x_bounds, y_bounds = _bounds(np.concatenate(points, axis=1), plot.equal)
+    (width, height), (left, right, top, bottom) = PLOT_AREA, PLOT_MARGINS
+
+    def place_x(x):
+        return left + width * (x - x_bounds[0]) / (x_bounds[1] - x_bounds[0])
+
+    def place_y(y):
+        return top + height * (y_bounds[1] - y) / (y_bounds[1] - y_bounds[0])
+
+    body = [f'<rect x="{left}" y="{top}" width="{width}" height="{height}" fill="none" {FAINT}/>']
+    for tick, text in _ticks(*x_bounds):
+        x = f"{place_x(tick):.1f}"
+        body.append(f'<path d="M{x} {top}v{height}" {FAINT}/>')
+        body.append(f'<text x="{x}" y="{top + height + 12}">{text}</text>')
+    for tick, text in _ticks(*y_bounds):
+        y = f"{place_y(tick):.1f}"
+        body.append(f'<path d="M{left} {y}h{width}" {FAINT}/>')
+        body.append(f'<text class="nb-end" x="{left - 5}" y="{y}">{text}</text>')
+    below = f'x="{left + width / 2:g}" y="{top + height + 33}"'
+    body.append(f'<text class="nb-axis" {below}>{html.escape(plot.x_label)}</text>')
+    body.append(_label(0, 9, plot.y_label))
+    strokes = iter(STROKES)
+    for curve, (x, y) in zip(plot.curves, points, strict=True):
+        stroke = next(strokes) if curve.name else THIN
+        body.append(_draw_line(place_x(x), place_y(y), stroke, curve.dots))
+
+    alt = html.escape(f"{plot.title}: {plot.y_label}, against {plot.x_label}")
+    size = left + width + right, top + height + bottom
+    legend = "".join(
+        '<li><svg aria-hidden="true" width="26" height="18">'
+        f"{_draw_line((1, 25), (9, 9), stroke)}</svg><span>{html.escape(name)}</span></li>"
+        for name, stroke in zip(named, STROKES, strict=False)
+    )
+    return (
+        f'<div class="nb-panel"><p><strong>{html.escape(plot.title)}</strong></p>'
+        f'<svg role="img" aria-label="{alt}" width="{size[0]}" height="{size[1]}" '
+        f'viewBox="0 0 {size[0]} {size[1]}" font-size="11">{"".join(body)}</svg>'
+        + (f'<ul class="nb-legend">{legend}</ul></div>' if legend else "</div>")
+    )
+
+
+def _points(curve):
+    x, y = (np.asarray(values, dtype=float).ravel() for values in (curve.x, curve.y))
+    if x.size != y.size or not x.size or not np.isfinite([x, y]).all():
+        raise ValueError(
+            f"the curve {curve.name!r} has {x.size} x and {y.size} y; "
+            "expected as many of both, at least one, all of them finite"
+        )
+    return np.stack([x, y])
+
+
+def _bounds(points, equal):
+    """The lowest and the highest value of either axis, with some room around the points."""
+    low, high = points.min(axis=1), points.max(axis=1)
+    half = np.where(high > low, 0.53 * (high - low), 0.5)
+    if equal:
+        half = np.array(PLOT_AREA) * np.max(half / PLOT_AREA)
+    return np.stack([(low + high) / 2 - half, (low + high) / 2 + half], axis=1).tolist()
+
+
+def _ticks(low, high):
+    """Round numbers between the two, two to six of them, each with its text."""
+    step = 10.0 ** floor(log10((high - low) / 4))
+    step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= 5)
+    for k in range(ceil(low / step), floor(high / step) + 1):
+        yield k * step, f"{k * step:.6g}"  # 3 times 0.1 is not quite 0.3
+
+
+def _draw_line(x, y, stroke, dots=False):
+    points = [f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True)]
+    width, opacity = (1, 0.5) if stroke == THIN else (2, 1)
+    drawn = f'<path d="M{"L".join(points)}" stroke-width="{width}" stroke-dasharray="{stroke[1]}"/>'
+    if dots:  # lines of no length, but with round ends
+        ends = "".join(f"M{point}h0" for point in points)
+        drawn += f'<path d="{ends}" stroke-width="6" stroke-linecap="round"/>'
+    return f'<g fill="none" stroke="{stroke[0]}" stroke-opacity="{opacity}">{drawn}</g>'
