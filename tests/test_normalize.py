@@ -412,6 +412,31 @@ def test_a_group_of_one_cell_gives_beta_and_says_so(library):
     assert (mean.tolist(), var.tolist(), count.tolist()) == ([3, -7], [0, 0], [1, 1])
 
 
+@both
+@pytest.mark.parametrize("centered", [True, False])
+def test_a_layer_that_averages_over_nothing(library, centered):
+    scheme = schemes.Scheme("alone", "n d", stats="n d", params="n d", centered=centered)
+    x, gamma, dy = np.array([[3.0, -7.0]]), np.array([[2.0, 0.5]]), np.array([[1.0, -1.0]])
+    root = np.sqrt(x**2 + 0.1)  # of the mean square; the variance is 0
+    a, g, d = of(library, x, gamma, dy)
+    output, (mean, var, count) = normalize(a, scheme, g, eps=0.1)
+    close(output, 0 * x if centered else gamma * x / root)
+    close(mean, x if centered else 0 * x)
+    close(var, 0 * x if centered else x**2)
+    assert count.tolist() == [[1, 1]]
+    dx, dgamma, dbeta = backward(d, a, scheme, g, eps=0.1)
+    close(dx, 0 * x if centered else gamma * dy * 0.1 / root**3)
+    close(dgamma, 0 * x if centered else dy * x / root)
+    assert dbeta is None if not centered else dbeta.tolist() == dy.tolist()
+
+
+@both
+def test_rms_norm_has_no_mean_even_beside_infinity(library):
+    x = of(library, np.array([[[1.0, np.inf]]]))[0]
+    mean, square, _ = statistics(x, schemes.RMS_NORM)
+    assert (mean.tolist(), square.tolist()) == ([[0]], [[np.inf]])
+
+
 @every_case
 @both
 def test_an_empty_batch_gives_an_empty_output(case, library):

@@ -70,9 +70,8 @@ def gradients(dy, centered, var, m, gamma, eps: float, scheme: Scheme, real=None
 
 
 def total(values, axes: tuple[int, ...]):
-    """The sum over these axes, kept with length 1."""
-    # torch reads an empty tuple as all axes; here it is none.
-    return array_namespace(values).sum(values, axis=axes, keepdims=True) if axes else values
+    """The sum over these axes, kept with length 1; over none, the values themselves."""
+    return array_namespace(values).sum(values, axis=axes, keepdims=True)
 
 
 def dot(a, b, axes: tuple[int, ...]):
