@@ -1,0 +1,896 @@
+// The front end of SharedStatistics: a tensor whose cells show who shares a mean and a variance.
+// First the arithmetic, pure and exported, so that tests can hold it to PyTorch's numbers;
+// then what is written (formulas, code); then what is drawn. A "scheme" is the description that
+// normbook.scheme.Scheme holds; all words come from Python.
+
+// ---- Arithmetic. Tensors are flat, row-major; a group or parameter is told by its number.
+
+export const axesOf = (pattern) => pattern.match(/[a-z]/g) ?? [];
+const tokensOf = (pattern) => pattern.match(/\([a-z ]+\)|[a-z]/g) ?? [];
+const product = (numbers) => numbers.reduce((a, b) => a * b, 1);
+
+export function lengthsOf(scheme, shape) {
+  const fixed = Object.fromEntries(scheme.lengths), lengths = {};
+  tokensOf(scheme.cells).forEach((token, i) => {
+    const axes = axesOf(token), known = product(axes.map((a) => fixed[a] ?? 1));
+    for (const a of axes) lengths[a] = fixed[a] ?? shape[i] / known;
+  });
+  return lengths;
+}
+
+/** The row-major number that the axes `indices` give every cell, and how many numbers there are. */
+export function numbering(scheme, indices, shape) {
+  const lengths = lengthsOf(scheme, shape), axes = axesOf(scheme.cells).reverse(), steps = {};
+  let size = 1;
+  for (const a of axesOf(indices).reverse()) {
+    steps[a] = size;
+    size *= lengths[a];
+  }
+  const of = Int32Array.from({ length: product(shape) }, (_, i) => {
+    let number = 0;
+    for (const a of axes) {
+      number += (i % lengths[a]) * (steps[a] ?? 0);
+      i = Math.floor(i / lengths[a]);
+    }
+    return number;
+  });
+  return { of, size };
+}
+
+/** The group of every cell, -1 for a masked one. `mask` is indexed by the scheme's mask axes. */
+export function groupsOf(scheme, shape, mask) {
+  const groups = numbering(scheme, scheme.stats, shape);
+  if (mask) {
+    const place = numbering(scheme, scheme.mask || scheme.cells, shape).of;
+    groups.of.forEach((_, i) => mask[place[i]] || (groups.of[i] = -1));
+  }
+  return groups;
+}
+
+/** Mean, biased variance and number of cells of every group, in two passes. */
+export function moments(x, groups, centered = true) {
+  const [mean, variance, count] = [0, 0, 0].map(() => new Float64Array(groups.size));
+  const each = (f) => groups.of.forEach((g, i) => g < 0 || f(g, x[i]));
+  each((g, v) => { count[g]++; if (centered) mean[g] += v; });
+  count.forEach((m, g) => (mean[g] /= m || 1));
+  each((g, v) => (variance[g] += (v - mean[g]) ** 2));
+  count.forEach((m, g) => (variance[g] /= m || 1));
+  return { mean, variance, count };
+}
+
+/** gamma * (x - mean) / sqrt(variance + eps) + beta; a masked cell gives 0. */
+export function normalize(x, groups, used, eps, gamma, beta, params) {
+  return Float64Array.from(groups.of, (g, i) => {
+    if (g < 0) return 0;
+    const hat = (x[i] - used.mean[g]) / Math.sqrt(used.variance[g] + eps);
+    return hat * (gamma ? gamma[params[i]] : 1) + (beta ? beta[params[i]] : 0);
+  });
+}
+
+/** The gradients: one closed formula for every layer. `constant`: running statistics were used. */
+export function backward(dy, x, groups, used, eps, gamma, params, centered = true, constant = false) {
+  const hat = normalize(x, groups, used, eps);
+  const g = dy.map((d, i) => (groups.of[i] < 0 ? 0 : d * (gamma ? gamma[params[i]] : 1)));
+  const one = moments(g, groups).mean, two = moments(g.map((v, i) => v * hat[i]), groups).mean;
+  const dx = Float64Array.from(groups.of, (k, i) => {
+    if (k < 0) return 0;
+    const through = constant ? 0 : (centered ? one[k] : 0) + hat[i] * two[k];
+    return (g[i] - through) / Math.sqrt(used.variance[k] + eps);
+  });
+  const shared = (values) => {
+    const sums = [];
+    params.forEach((p, i) => (sums[p] = (sums[p] ?? 0) + (groups.of[i] < 0 ? 0 : values(i))));
+    return sums;
+  };
+  return { dx, dgamma: params && shared((i) => dy[i] * hat[i]), dbeta: params && shared((i) => dy[i]) };
+}
+
+/** PyTorch's running statistics after one more batch: the variance that enters is unbiased. */
+export function track(running, batch, momentum) {
+  const mix = (old, now) => old.map((v, g) =>
+    batch.count[g] < 2 ? v : (1 - momentum) * v + momentum * now(g));
+  return {
+    mean: mix(running.mean, (g) => batch.mean[g]),
+    variance: mix(running.variance, (g) => (batch.variance[g] * batch.count[g]) / (batch.count[g] - 1)),
+  };
+}
+
+// ---- Text. What is shown as a formula evaluates, as shown, to the number shown.
+
+/** Six decimals, fewer where they are exact; six digits for the very small and very large. */
+export function text(v, digits = 6) {
+  if (!Number.isFinite(v)) return Number.isNaN(v) ? "NaN" : v < 0 ? "−∞" : "∞";
+  if (!Number.isInteger(v)) v = Number(v.toPrecision(14)); // what is exact but for rounding is exact
+  const size = Math.abs(v), far = size && (size < 1e-4 || size >= 1e9);
+  let s = far ? v.toExponential(digits - 1) : v.toFixed(digits);
+  const short = String(v);
+  if (short.length < s.length) s = short;
+  return s.replace(/^-(?=0(\.0*)?$)/, "").replace(/^-/, "−");
+}
+export const read = (s) => Number(s.replace("−", "-").replace("∞", "Infinity"));
+const exact = (v) => (Number.isFinite(v) ? String(v).replace(/^-/, "−") : text(v));
+const wrap = (s) => (s[0] === "−" ? `(${s})` : s);
+/** A number as Python writes it. */
+export const python = (v) =>
+  v && v < 1e-4 ? v.toExponential().replace(/-(\d)$/, "-0$1") : Number.isInteger(v) ? `${v}.0` : String(v);
+
+// `make(d)` gives a formula with d digits and its value as written: digits are added until it agrees.
+function agree(value, make) {
+  const shown = text(value);
+  for (let digits = 6; ; digits++) {
+    const [formula, again] = make((v) => text(v, digits), (v) => read(text(v, digits)));
+    if (digits > 15 || text(again) === shown) return `${formula} = ${shown}`;
+  }
+}
+
+const whole = (values) => values.every(Number.isSafeInteger);
+
+/** The lines for cell x of a group with these cells, as normalized by `used`. */
+export function formulas({ x, cells, mean, variance, eps, centered, constant, gamma = 1, beta = 0 }) {
+  const m = cells.length, hat = (x - mean) / Math.sqrt(variance + eps), e = python(eps);
+  const sum = cells.reduce((a, b) => a + b, 0), square = variance * m, lines = {};
+  if (constant) {
+    lines.mean = `μ = ${text(mean)}`;
+    lines.variance = `σ² = ${text(variance)}`;
+  } else {
+    const few = m > 1 && m < 7 && whole(cells) ? `(${cells.map(exact).join(" + ").replaceAll("+ −", "− ")})/${m} = ` : "";
+    const exactly = whole(cells) && Number.isSafeInteger(sum);
+    lines.mean = exactly ? `μ = ${few}${exact(sum)}/${m} = ${text(mean)}` : `μ = ${text(mean)}`;
+    lines.variance = (centered ? "σ² = " : "mean x² = ") +
+      agree(variance, (s, r) => [`${s(square)}/${m}`, r(square) / m]);
+  }
+  lines.normalized = "x̂ = " + agree(hat, (s, r) => [
+    (centered ? `(${exact(x)} − ${wrap(s(mean))})` : exact(x)) + `/√(${s(variance)} + ${e})`,
+    (x - r(mean)) / Math.sqrt(r(variance) + eps),
+  ]);
+  lines.output = "y = " + agree(gamma * hat + beta, (s, r) => [
+    `${exact(gamma)} · ${wrap(s(hat))} + ${wrap(exact(beta))}`, gamma * r(hat) + beta,
+  ]);
+  return lines;
+}
+
+/** The line for the gradient of one input, from one output of its group. */
+export function gradientLine({ same, hat, source, m, variance, eps, gamma, dy, centered, constant, value }) {
+  const scale = (gamma * dy) / Math.sqrt(variance + eps);
+  return "dx = " + agree(value, (s, r) => {
+    if (constant) return [`${s(scale)} · ${+same}`, r(scale) * same];
+    const mean = centered ? ` − 1/${m}` : "";
+    return [`${s(scale)} · (${+same}${mean} − ${wrap(s(hat))} · ${wrap(s(source))}/${m})`,
+      r(scale) * (same - (centered ? 1 / m : 0) - (r(hat) * r(source)) / m)];
+  });
+}
+
+/** How to shape a parameter indexed by `indices` so that it broadcasts against x. */
+function placed(name, indices, scheme) {
+  const kept = tokensOf(scheme.cells).map((t) => (axesOf(t).some((a) => indices.includes(a)) ? ":" : "None"));
+  while (kept[0] === "None") kept.shift();
+  return kept.includes("None") ? `${name}[${kept.join(", ")}]` : name;
+}
+
+/** The lines of PyTorch and numpy that compute what is shown, from x and what else is shown. */
+export function code(scheme, shape, { eps = 1e-5, masked = false, affine = false, constant = false } = {}) {
+  const lengths = lengthsOf(scheme, shape), axes = axesOf(scheme.cells), split = scheme.cells.includes("(");
+  const over = axes.flatMap((a, i) => (axesOf(scheme.stats).includes(a) ? [] : [i]));
+  const e = python(eps), dims = over.length === 1 ? over[0] : `(${over.join(", ")})`;
+  const affinely = (line, simple) => {
+    if (!affine || !scheme.params) return line;
+    const scaled = `${simple ? line : `(${line})`} * ${placed("gamma", scheme.params, scheme)}`;
+    return scheme.centered ? `${scaled} + ${placed("beta", scheme.params, scheme)}` : scaled;
+  };
+  const spelled = (np) => {
+    const module = np ? "np" : "torch", keep = np ? "keepdims=True" : "keepdim=True";
+    const average = (what, x) => np
+      ? `${x}.${what}(${dims}, ${keep}${masked ? ", where=m" : ""})`
+      : masked ? `torch.masked.${what}(${x}, ${dims}, ${what === "var" ? "unbiased=False, " : ""}${keep}, mask=m)`
+      : `${x}.${what}(${dims}, ${what === "var" ? "correction=0, " : ""}${keep})`;
+    const parts = `reshape(${axes.map((a) => lengths[a]).join(", ")})`;
+    const x = split ? "s" : "x", first = split ? `(s := x.${parts})` : "x";
+    let [top, bottom] = !scheme.centered ? [first, average("mean", `(${x}**2)`)]
+      : [`(${first} - ${average("mean", x)})`, average("var", x)];
+    if (!over.length) [top, bottom] = scheme.centered ? [`(${first} - ${x})`, `0 * ${x}`] : [first, `${x}**2`];
+    if (constant) [top, bottom] = [`(x - ${placed("running_mean", scheme.running, scheme)})`,
+      placed("running_var", scheme.running, scheme)];
+    let line = `${top} / ${module}.sqrt(${bottom} + ${e})`;
+    if (masked) {
+      const index = axes.map((a) => (!scheme.mask || scheme.mask.includes(a) ? ":" : "None"));
+      const mask = index.includes("None") ? `mask[${index.join(", ")}]` : split ? `mask.${parts}` : "mask";
+      line = `${module}.where(m := ${mask}, ${line}, 0)`;
+    }
+    return affinely(split && !constant ? `(${line}).reshape(x.shape)` : line, masked || (split && !constant));
+  };
+  const all = { ...lengths, eps: eps === scheme.torch_eps ? "" : `, eps=${e}` };
+  for (const t of tokensOf(scheme.cells)) all[axesOf(t).join("")] = product(axesOf(t).map((a) => lengths[a]));
+  const named = scheme.torch && !masked && !constant;
+  return {
+    torch: named ? affinely(scheme.torch.replace(/\{(\w+)\}/g, (_, k) => all[k]), true) : spelled(false),
+    numpy: spelled(true),
+  };
+}
+
+/** What PyTorch says instead of normalizing, or "". */
+export function refusal(scheme, shape, count) {
+  if (!scheme.running || count > 1) return "";
+  const [n, t, d] = shape;
+  const size = scheme.torch.includes("flatten(1)") ? [n, t * d] : scheme.torch.includes("flatten(0") ? [n * t, d] : shape;
+  return `ValueError: Expected more than 1 ${scheme.optional ? "spatial element" : "value per channel"} ` +
+    `when training, got input size torch.Size([${size.join(", ")}])`;
+}
+
+// ---- The drawing
+
+// The axis that tells a block (a sample), a map within it, a row and a column within the map.
+const LAYOUTS = { "n c h w": "nchw", "n t d": "ntd-", "n d l": "n-dl", "n d": "--nd" };
+const MAX_WIDTH = 38, SMALLEST = 8.5; // px: of a cell, and of a font that can be read
+
+const h = (tag, props = {}, ...children) => {
+  const element = document.createElement(tag);
+  for (const [key, value] of Object.entries(props)) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (key in element && key !== "role") element[key] = value;
+    else element.setAttribute(key, value);
+  }
+  element.append(...children);
+  return element;
+};
+// Writing the same text again would cost a layout.
+const say = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+
+async function render({ model, el, host, signal }) {
+  const words = model.get("words");
+  const t = (key, values = {}) => words[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
+  const get = (key) => model.get(key);
+  const set = (changes) => {
+    for (const [key, value] of Object.entries(changes)) model.set(key, value);
+    model.save_changes();
+  };
+  const list = (key) => get(key)?.data.map(Number) ?? null;
+  const initial = Object.fromEntries(["values", "scheme", "mask", "selection", "eps", "gamma", "beta", "running_mean",
+    "running_var", "batches", "batch", "mode", "view", "share", "upstream"].map((key) => [key, get(key)]));
+  const full = get("values").shape, layout = get("layout"), layers = get("layers");
+  const [BLOCK, MAP, ROW, COLUMN] = LAYOUTS[layout], axes = axesOf(layout);
+  const id = `ss${Math.random().toString(36).slice(2)}`;
+  let S, hover = null, focus = null, moved = null, cells = [], members, outlines, boxes, fitted, built;
+
+  // ---- What follows from the model
+
+  function compute() {
+    const scheme = get("scheme"), shape = [get("batch"), ...full.slice(1)], size = product(shape);
+    const x = Float64Array.from(list("values").slice(0, size)), eps = get("eps");
+    const perSample = get("mask") && product(get("mask").shape) / full[0];
+    const mask = get("mask") && list("mask").slice(0, perSample * shape[0]);
+    const groups = groupsOf(scheme, shape, mask), own = moments(x, groups, scheme.centered);
+    const params = scheme.params ? numbering(scheme, scheme.params, shape) : null;
+    const tracks = scheme.running && !scheme.optional, constant = !!tracks && get("mode") === "eval";
+    const running = { mean: list("running_mean") ?? Array(groups.size).fill(0),
+      variance: list("running_var") ?? Array(groups.size).fill(1) };
+    const used = constant ? running : own, [gamma, beta] = [list("gamma"), list("beta")];
+    const hat = normalize(x, groups, used, eps);
+    const y = normalize(x, groups, used, eps, gamma, beta, params?.of);
+    S = { scheme, shape, size, x, eps, mask, groups, own, params, tracks, constant, running, used, gamma, beta, hat, y };
+    if (get("view") === "gradient") {
+      const dy = new Float64Array(size);
+      dy[pinned() ?? 0] = get("upstream");
+      S.dx = backward(dy, x, groups, used, eps, gamma, params?.of, scheme.centered, constant).dx;
+    }
+    // What is colored and lit: the cells of one mean and variance, or those of one gamma and beta.
+    const sharing = get("share") === "parameters";
+    S.lit = sharing ? { of: Int32Array.from(groups.of, (g, i) => (g < 0 || !params ? -1 : params.of[i])), size: params?.size ?? 0 } : groups;
+    const collect = ({ of, size }) => {
+      const all = Array.from({ length: size }, () => []);
+      of.forEach((g, i) => g < 0 || all[g].push(i));
+      return all;
+    };
+    S.mates = collect(groups);
+    members = sharing ? collect(S.lit) : S.mates;
+    outlines = new Map();
+  }
+
+  const indexOf = (i) => {
+    const index = [];
+    for (const length of [...S.shape].reverse()) {
+      index.unshift(i % length);
+      i = Math.floor(i / length);
+    }
+    return index;
+  };
+  const flat = (index) => index.reduce((i, k, axis) => i * S.shape[axis] + k, 0);
+  const pinned = () => {
+    const index = get("selection");
+    return index && index[0] < get("batch") ? flat(index) : null;
+  };
+  const current = () => hover ?? focus ?? pinned();
+  const along = (i, a) => (a === "g" ? Math.floor(indexOf(i)[1] / lengthsOf(S.scheme, S.shape).k) : indexOf(i)[axes.indexOf(a)]);
+  const labelOf = (i, indices) => axesOf(indices).map((a) => `${a}=${along(i, a)}`).join(", ") || t("all");
+  const where = (i, indices = layout) => axesOf(indices).map((a) => `${words.axes[a]} ${along(i, a)}`).join(words.comma) || t("all");
+  const paramAxes = () => S.scheme.params.replace("(g k)", "c");
+  const value = (i, view) => ({
+    raw: S.x[i], centered: S.x[i] - S.used.mean[S.groups.of[i]], squared: (S.x[i] - S.used.mean[S.groups.of[i]]) ** 2,
+    normalized: S.hat[i], output: S.y[i], gradient: S.dx?.[i],
+  })[view];
+  const brief = (v, decimals) => {
+    if (!Number.isFinite(v)) return text(v);
+    const size = Math.abs(v);
+    if (size >= 1e5 || (size && size < 10 ** -decimals / 2)) {
+      return v.toExponential(0).replace("e+", "e").replace(/^-/, "−");
+    }
+    return text(Number.isInteger(v) ? v : Number(v.toFixed(decimals)), decimals);
+  };
+
+  // ---- The parts, made once
+
+  const button = (label, onclick, props = {}) => h("button", { type: "button", textContent: label, onclick, ...props });
+  const pills = (label, options, choose) => { // options: [value, label]; marks the chosen one
+    const buttons = options.map(([v, text]) => button(text, () => choose(v)));
+    const element = h("div", { className: "ss-pills", role: "group", "aria-label": label }, ...buttons);
+    element.mark = (v) => options.forEach(([o], i) => buttons[i].setAttribute("aria-pressed", o === v));
+    return element;
+  };
+  const labelled = (label, ...children) => h("label", { className: "ss-field" }, h("span", {}, label), ...children);
+  // A field for a number. A wrong entry is refused with a message, and stays to be corrected.
+  const number = (apply, { min = -Infinity, max = Infinity, whole = false } = {}, props = {}) => {
+    const input = h("input", { type: "text", inputMode: "decimal", autocomplete: "off", size: 8, ...props });
+    input.commit = () => {
+      const typed = input.value.trim(), v = typed ? Number(typed.replace("−", "-")) : NaN;
+      const fits = Number.isFinite(v) && v >= min && v <= max && (!whole || Number.isInteger(v));
+      input.setAttribute("aria-invalid", !fits);
+      if (fits) apply(v);
+      else tell(t(whole ? "refused_whole" : min === 0 ? "refused_negative" : "refused", { typed, min, max }));
+      return fits;
+    };
+    input.addEventListener("change", () => input.commit());
+    input.addEventListener("keydown", (event) => event.stopPropagation());
+    input.show = (v) => {
+      if (document.activeElement === input && input.getAttribute("aria-invalid") === "true") return;
+      input.value = v;
+      input.setAttribute("aria-invalid", false);
+    };
+    return input;
+  };
+
+  const message = h("p", { className: "ss-message", role: "status" });
+  const tell = (text) => say(message, text);
+  const live = h("p", { className: "ss-hidden", "aria-live": "polite" });
+  const sentence = h("p"), summary = h("p");
+  const lines = Object.fromEntries(["mean", "variance", "normalized", "output"].map((key) => [key, h("p", { className: "ss-f" })]));
+  const svg = (tag, name) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    element.setAttribute("class", name);
+    return element;
+  };
+  const overlay = svg("svg", "ss-overlay"), fade = svg("path", "ss-fade"), outline = svg("path", "ss-outline");
+  const me = svg("path", "ss-me"), flash = svg("path", "ss-moved");
+  overlay.setAttribute("aria-hidden", "true");
+  overlay.append(fade, outline, flash, me);
+  const grid = h("div", { className: "ss-grid" }), stage = h("div", { className: "ss-stage" }, grid, overlay);
+  const root = h("div", { className: "ss", lang: words.language, role: "group", "aria-label": get("label") || t("widget"),
+    "data-lm-suppress-shortcuts": "true" });
+  get("palette").forEach(([color, pattern], i) => {
+    const tile = `<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><path d="${pattern}" stroke="${color}" stroke-opacity=".4"/></svg>`;
+    root.style.setProperty(`--c${i}`, color);
+    root.style.setProperty(`--p${i}`, `url("data:image/svg+xml,${encodeURIComponent(tile)}")`);
+  });
+  const hues = get("palette").length;
+
+  // ---- Controls: each an element, and how to bring it up to date
+
+  const nameOf = (scheme) => words.layers[`${scheme.name} (${scheme.cells})`] ?? words.layers[scheme.name] ?? scheme.name;
+  const same = (a, b) => a.name === b.name && a.cells === b.cells && a.stats === b.stats;
+  const divisors = Array.from({ length: full[1] }, (_, i) => i + 1).filter((g) => full[1] % g === 0);
+  function choose(scheme) {
+    if (scheme.cells.includes("(") && !scheme.lengths.length) scheme = { ...scheme, lengths: [["g", divisors[1] ?? 1]] };
+    moved = null;
+    tell("");
+    set({ scheme, gamma: null, beta: null, running_mean: null, running_var: null, batches: [], mode: "train" });
+  }
+  function average(over) { // over these axes: a layer with a name if there is one
+    const kept = axes.filter((a) => !over.includes(a)).join(" ");
+    choose([...layers, ...get("named")].find((l) => l.centered && l.cells === layout && l.stats === kept) ?? {
+      name: t("no_name"), cells: layout, stats: kept, params: "", running: "", mask: layout === "n t d" ? "n t" : "",
+      centered: true, optional: false, lengths: [], torch: "", torch_eps: 1e-5,
+    });
+  }
+  const parameter = (name, shape) => { // gamma or beta of the current cell
+    const input = number((v) => {
+      const data = list(name) ?? Array(S.params.size).fill(name === "gamma" ? 1 : 0);
+      data[S.params.of[current() ?? 0]] = v;
+      set({ [name]: { shape: tokensOf(S.scheme.params).map((p) => product(axesOf(p).map((a) => lengthsOf(S.scheme, full)[a]))), data } });
+    });
+    return input;
+  };
+  const gamma = parameter("gamma"), beta = parameter("beta"), whose = h("span");
+  const copyable = (name) => {
+    const line = h("code"), done = () => tell(t("copied"));
+    const copy = button(t("copy"), async () => {
+      try {
+        await navigator.clipboard.writeText(line.textContent);
+      } catch { // not allowed here: the old way
+        getSelection().selectAllChildren(line);
+        document.execCommand("copy");
+      }
+      done();
+    }, { ariaLabel: t("copy_line", { name }) });
+    const element = h("div", { className: "ss-code" }, h("span", {}, name), line, copy);
+    return { element, line };
+  };
+  const pytorch = copyable("PyTorch"), numpy = copyable("numpy");
+  const VIEWS = ["raw", "centered", "squared", "normalized", "output"];
+  const chain = VIEWS.map((view) => {
+    const symbol = h("b"), at = h("span"), step = h("small");
+    return { view, symbol, at, step, element: h("button", { type: "button", onclick: () => set({ view }) }, step, symbol, at) };
+  });
+  const chips = h("div", { className: "ss-chips", role: "group", "aria-label": t("groups") });
+  const boxesOf = axes.map((a) => h("input", { type: "checkbox", onchange: () =>
+    average(axes.filter((_, i) => boxesOf[i].checked)) }));
+  const named = h("b"), counts = h("select", { onchange: () => choose({ ...S.scheme, lengths: [["g", Number(counts.value)]] }) },
+    ...(layout === "n c h w" ? divisors : []).map((g) => h("option", { value: g, textContent: g })));
+  const groupField = labelled(t("number_of_groups"), counts);
+  const running = h("span", { className: "ss-soft" });
+  const modes = pills(t("mode"), [["train", t("train")], ["eval", t("eval")]], (mode) => set({ mode }));
+  const epsField = number((eps) => set({ eps }), { min: 0 });
+  const batchField = number((batch) => set({ batch }), { min: 1, max: full[0], whole: true }, { size: 3 });
+  const upstream = number((v) => set({ upstream: v }), {}, { size: 5 });
+  const gradientButton = button(t("gradient"), () => {
+    if (get("view") === "gradient") set({ view: "output" });
+    else set({ view: "gradient", selection: get("selection") ?? indexOf(current() ?? 0) });
+  });
+  const layerPills = pills(t("layer"), layers.map((l, i) => [i, nameOf(l)]), (i) => choose(layers[i]));
+  const sharePills = pills(t("share"), [["statistics", t("share_statistics")], ["parameters", t("share_parameters")]],
+    (share) => set({ share }));
+  const editing = ["−", "✎", "+"].map((symbol) => button(symbol, () => {
+    const i = current() ?? 0;
+    if (symbol === "✎") edit(i);
+    else change(i, S.x[i] + (symbol === "+" ? 1 : -1));
+  }, { ariaLabel: t({ "−": "less", "✎": "edit", "+": "more_by_one" }[symbol]) }));
+  const editTarget = h("span", { className: "ss-soft" });
+
+  const CONTROLS = { // above the tensor
+    layers: { element: layerPills, update: () => layerPills.mark(layers.findIndex((l) => same(l, S.scheme))) },
+    axes: {
+      element: h("div", { className: "ss-axes" },
+        h("fieldset", {}, h("legend", {}, t("average_over")), ...axes.map((a, i) =>
+          h("label", {}, boxesOf[i], h("b", {}, a), ` ${words.axes[a]}`))), groupField, named),
+      update() {
+        const grouped = S.scheme.cells.includes("(");
+        axes.forEach((a, i) => {
+          boxesOf[i].checked = !S.scheme.stats.includes(a) && !(grouped && a === "c");
+          boxesOf[i].indeterminate = grouped && a === "c";
+        });
+        groupField.hidden = !grouped;
+        if (grouped) counts.value = lengthsOf(S.scheme, full).g;
+        say(named, layers.some((l) => same(l, S.scheme)) ? "" : `→ ${nameOf(S.scheme)}`);
+      },
+    },
+    share: { element: sharePills, update: () => sharePills.mark(get("share")) },
+    mode: {
+      element: h("div", { className: "ss-row-of" }, modes, button(t("train_step"), train), running),
+      update() {
+        CONTROLS.mode.element.hidden = !S.tracks;
+        modes.mark(get("mode"));
+        const g = S.groups.of[current() ?? 0];
+        say(running, !S.tracks || g < 0 ? "" : t("running", { mean: text(S.running.mean[g]), variance: text(S.running.variance[g]), batches: get("batches")[g] ?? 0 }));
+      },
+    },
+    batch: { element: labelled(t("batch", { max: full[0] }), batchField), update: () => batchField.show(get("batch")) },
+    // below it
+    steps: {
+      element: h("div", { className: "ss-chain", role: "group", "aria-label": t("steps") }, ...chain.map((c) => c.element)),
+      update() {
+        const i = current(), now = get("view"), masked = i === null || S.groups.of[i] < 0;
+        for (const { view, symbol, at, step, element } of chain) {
+          element.hidden = view === "centered" && !S.scheme.centered;
+          element.setAttribute("aria-pressed", now === view || (now === "both" && /raw|norm/.test(view)));
+          say(symbol, S.scheme.centered || view !== "squared" ? words.symbols[view] : "x²");
+          say(step, t(`step_${view}`));
+          say(at, masked ? " " : view === "raw" ? exact(S.x[i]) : text(value(i, view)));
+        }
+      },
+    },
+    gradient: {
+      element: h("div", { className: "ss-row-of" }, gradientButton, labelled(t("upstream"), upstream)),
+      update() {
+        const on = get("view") === "gradient";
+        gradientButton.setAttribute("aria-pressed", on);
+        upstream.parentElement.hidden = !on;
+        upstream.show(get("upstream"));
+      },
+    },
+    chips: { element: chips, update() {} },
+    edit: {
+      element: h("div", { className: "ss-row-of", role: "group", "aria-label": t("edit") }, editTarget, ...editing),
+      update: () => say(editTarget, t("cell_value", { cell: where(current() ?? 0), value: exact(S.x[current() ?? 0]) })),
+    },
+    affine: {
+      element: h("div", { className: "ss-row-of" }, whose, labelled("γ", gamma), labelled("β", beta)),
+      update() {
+        CONTROLS.affine.element.hidden = !S.params;
+        beta.parentElement.hidden = !S.scheme.centered;
+        if (!S.params) return;
+        const i = current() ?? 0, p = S.params.of[i];
+        say(whose, t("parameters_of", { group: labelOf(i, paramAxes()) }));
+        gamma.show(S.gamma?.[p] ?? 1);
+        beta.show(S.beta?.[p] ?? 0);
+      },
+    },
+    eps: { element: labelled("ε", epsField), update: () => epsField.show(python(get("eps"))) },
+    code: {
+      element: h("div", {}, pytorch.element, numpy.element),
+      update() {
+        const both = code(S.scheme, S.shape, { eps: S.eps, masked: !!S.mask, constant: S.constant, affine: !!(S.gamma || S.beta) });
+        say(pytorch.line, both.torch);
+        say(numpy.line, both.numpy);
+      },
+    },
+    reset: { element: button(t("reset"), () => { moved = hover = null; tell(""); set(initial); }), update() {} },
+  };
+  const perCell = ["mode", "steps", "edit", "affine"]; // those that follow the current cell
+
+  function train() {
+    const now = track(S.running, S.own, get("momentum")), shape = tokensOf(S.scheme.running).map((a) => lengthsOf(S.scheme, full)[a]);
+    const g = Math.max(0, S.groups.of[current() ?? 0]), m = S.own.count[g];
+    if (refusal(S.scheme, S.shape, S.mask ? 2 : m)) return tell(refusal(S.scheme, S.shape, m));
+    const seen = get("batches"), p = get("momentum");
+    tell(t("tracked", { keep: text(1 - p), momentum: text(p), old: text(S.running.mean[g]), mean: text(S.own.mean[g]), now: text(now.mean[g]) }));
+    set({ running_mean: { shape, data: now.mean }, running_var: { shape, data: now.variance },
+      batches: Array.from(S.own.count, (m, k) => (seen[k] ?? 0) + (m > 1)) });
+  }
+
+  // ---- The tensor as cells, built anew only when its shape changes
+
+  const length = (axis) => (axis === "-" ? 1 : S.shape[axes.indexOf(axis)]);
+  const heading = (axis, i) => (/[hw]/.test(axis) ? "" : axis === "n" || axis === "c" ? `${words.axes[axis]} ${i}` : `${axis}=${i}`);
+  const ragged = layout === "n t d" && get("mask");
+  const lengthOf = (n) => list("mask").slice(n * full[1], (n + 1) * full[1]).reduce((a, b) => a + b, 0);
+  const lengthFields = [];
+
+  function build() {
+    const [B, M, R, C] = [BLOCK, MAP, ROW, COLUMN].map(length);
+    const titles = (axis, count, name) => h("div", { className: name, "aria-hidden": "true" },
+      ...Array.from({ length: count }, (_, i) => h("span", {}, heading(axis, i))));
+    cells = [];
+    lengthFields.length = 0;
+    grid.replaceChildren(...Array.from({ length: B }, (_, b) => {
+      const name = BLOCK === "-" ? get("label") || t("widget") : `${words.axes.n} ${b}`;
+      const maps = Array.from({ length: M }, (_, m) => {
+        const map = h("div", { className: "ss-map", role: "rowgroup" }, ...Array.from({ length: R }, (_, r) =>
+          h("div", { className: "ss-row", role: "row" },
+            ...(MAP === "-" ? [h("span", { className: "ss-rowhead", "aria-hidden": "true" }, heading(ROW, r))] : []),
+            ...Array.from({ length: C }, () => {
+              const cell = h("div", { tabIndex: -1, role: "gridcell" });
+              cell.index = cells.push(cell) - 1;
+              return cell;
+            }))));
+        if (MAP !== "-") map.setAttribute("aria-label", heading(MAP, m));
+        map.prepend(...(MAP === "-" ? (COLUMN === "w" ? [] : [titles(COLUMN, C, "ss-heads")])
+          : [h("div", { className: "ss-head", "aria-hidden": "true" }, heading(MAP, m))]));
+        return map;
+      });
+      const block = h("div", { className: "ss-block" }, ...(BLOCK === "-" ? [] : [h("div", { className: "ss-side" }, name)]),
+        h("div", { className: "ss-maps", role: "grid", "aria-label": name }, ...maps));
+      if (ragged) {
+        const fields = [number((v) => setLength(b, v), { min: 0, max: full[1], whole: true }, { size: 2 }),
+          h("input", { type: "range", min: 0, max: full[1], step: 1, oninput: (event) => setLength(b, Number(event.target.value)),
+            onkeydown: (event) => event.stopPropagation() })];
+        fields.forEach((field) => field.setAttribute("aria-label", t("length", { sample: name })));
+        block.firstChild.append(fields[0]);
+        block.append(fields[1]);
+        lengthFields.push(fields);
+      }
+      return block;
+    }));
+    if (ragged) {
+      grid.append(h("div", { className: "ss-block ss-perstep" }, h("div", { className: "ss-side" }, t("per_step")),
+        h("div", { className: "ss-maps" }, ...Array.from({ length: M }, () => h("span")))));
+    }
+    built = String(S.shape);
+    fitted = "";
+    cells[0].tabIndex = 0;
+  }
+
+  function setLength(n, to) {
+    const mask = list("mask");
+    for (let step = 0; step < full[1]; step++) mask[n * full[1] + step] = +(step < to);
+    tell("");
+    set({ mask: { shape: full.slice(0, 2), data: mask } });
+  }
+
+  // The largest cells that hold the text, with as many maps in a row as fit.
+  function fit(now) {
+    const room = stage.clientWidth - 2, both = get("view") === "both";
+    const key = [room, now, both];
+    if (!room || fitted === String(key)) return;
+    fitted = String(key);
+    const [M, C] = [length(MAP), length(COLUMN)], across = M * C;
+    const narrow = room < 480, gap = layout === "n c h w" ? 12 : 4;
+    const side = (MAP === "-" ? 66 : 0) + (BLOCK === "-" || narrow ? 0 : 96);
+    const largest = across <= 6 ? 62 : across <= 10 ? 48 : MAX_WIDTH;
+    const attempt = (chars, k) => {
+      const width = Math.min(largest, Math.floor((room - side - gap * (k - 1)) / (k * C)));
+      return { width, k, font: Math.min(13.5, (width - 2.5) / (0.58 * chars)) };
+    };
+    let best = attempt(Math.max(now, 5), M);
+    for (let k = M; best.font < SMALLEST && k; k--) best = attempt(now, k);
+    const hidden = best.font < SMALLEST;
+    const width = Math.max(3, best.width), height = hidden ? Math.min(width, 24) : both ? 44 : Math.max(22, Math.min(28, width));
+    for (const [name, v] of [["w", width], ["h", height], ["font", best.font], ["gap", gap]]) root.style.setProperty(`--${name}`, `${v}px`);
+    root.style.setProperty("--k", best.k);
+    root.classList.toggle("ss-narrow", narrow);
+    root.classList.toggle("ss-wrapped", best.k < M);
+    root.classList.toggle("ss-tiny", hidden);
+    const corner = overlay.getBoundingClientRect(), perMap = length(ROW) * C;
+    boxes = { width, height, perMap, C, at: [] };
+    for (let i = 0; i < cells.length; i += perMap) {
+      const first = cells[i].getBoundingClientRect();
+      boxes.at.push([first.left - corner.left, first.top - corner.top]);
+    }
+    outlines.clear();
+  }
+
+  // Cells as the fewest rectangles: runs along a row, grown down while the next row has the same.
+  function draw(indices, grow = 0) {
+    const { width, height, perMap, C, at } = boxes, open = new Map(), rectangles = [];
+    for (let k = 0; k < indices.length; k++) {
+      const i = indices[k], map = Math.floor(i / perMap), row = Math.floor((i % perMap) / C), from = i % C;
+      let to = from;
+      while (to + 1 < C && indices[k + 1] === indices[k] + 1) { k++; to++; }
+      const key = `${map},${from},${to}`, above = open.get(key);
+      if (above && above.bottom === row) above.bottom++;
+      else {
+        const rectangle = { map, from, to, top: row, bottom: row + 1 };
+        open.set(key, rectangle);
+        rectangles.push(rectangle);
+      }
+    }
+    return rectangles.map(({ map, from, to, top, bottom }) => {
+      const w = (to - from + 1) * width + 2 * grow, v = (bottom - top) * height + 2 * grow, r = Math.min(5, width / 4);
+      const q = (x, y) => `a${r} ${r} 0 0 1 ${x} ${y}`;
+      return `M${at[map][0] + from * width - grow + r} ${at[map][1] + top * height - grow}h${w - 2 * r}${q(r, r)}v${v - 2 * r}${q(-r, r)}` +
+        `h${2 * r - w}${q(-r, -r)}v${2 * r - v}${q(r, -r)}z`;
+    }).join("");
+  }
+
+  // ---- Bringing everything up to date: after a change of the model, and after a mere move
+
+  function texts(view) {
+    for (let decimals = layout === "n d" ? 3 : 2; ; decimals--) {
+      const all = cells.map((_, i) => (S.groups.of[i] < 0 ? "" : brief(value(i, view), decimals)));
+      if (decimals === 1 || view !== "raw" || all.every((s) => s.length < 6)) return all;
+    }
+  }
+
+  function refresh() {
+    if (signal?.aborted) return;
+    compute();
+    if (built !== String(S.shape)) build();
+    const view = get("view"), all = texts(view === "both" ? "raw" : view), below = view === "both" && texts("normalized");
+    const most = (list) => list.reduce((a, s) => Math.max(a, s.length), 1);
+    cells.forEach((cell, i) => {
+      const name = S.groups.of[i] < 0 ? "ss-c ss-masked" : S.lit.of[i] < 0 ? "ss-c" : `ss-c ss-g${S.lit.of[i] % hues}`;
+      if (cell.className !== name) cell.className = name;
+      const shown = below ? `${all[i]}\n${below[i]}` : all[i];
+      if (cell.textContent !== shown) {
+        if (below) cell.replaceChildren(all[i], h("small", {}, `\n${below[i]}`));
+        else cell.textContent = shown;
+      }
+    });
+    fit(Math.max(most(all), below ? most(below) : 0));
+    lengthFields.forEach((fields, n) => fields.forEach((field) => (field.show ?? ((v) => (field.value = v)))(lengthOf(n))));
+    if (ragged) {
+      [...grid.lastChild.lastChild.children].forEach((span, step) => say(span, String(lengthFields.filter((_, n) => lengthOf(n) > step).length)));
+    }
+    const { scheme } = S, others = get("named").filter((l) => l.centered && scheme.centered && !same(l, scheme) && l.cells === scheme.cells && l.stats === scheme.stats);
+    const over = axesOf(scheme.cells).filter((a) => !axesOf(scheme.stats).includes(a)).join(", ") || t("nothing");
+    const per = (indices) => axesOf(indices).join(", ");
+    summary.replaceChildren(t(scheme.stats ? "summary" : "summary_all", { over, per: per(scheme.stats), pair: scheme.centered ? "(μ, σ²)" : t("mean_square") }),
+      h("br"), scheme.params ? t("parameters", { pair: scheme.centered ? "(γ, β)" : "γ", per: scheme.params.includes("(") ? "c" : per(scheme.params), count: S.params.size }) : t("no_parameters"),
+      ...(others.length ? [" ", h("span", { className: "ss-soft" }, t("same_statistics", { names: others.map(nameOf).join(words.comma) }))] : []));
+    drawChips();
+    for (const control of Object.values(CONTROLS)) control.update();
+    const question = get("prompt");
+    if (question) {
+      const at = flat(question.cell), from = initial.values.data[at], done = S.x[at] !== from;
+      promptButton.hidden = at >= S.size;
+      say(promptButton, done ? t("prompt_undo", { from, to: S.x[at] }) : t("prompt_do", { from, to: question.value }));
+      promptButton.onclick = () => change(at, done ? from : question.value);
+    }
+    point();
+  }
+
+  function drawChips() {
+    const few = S.lit.size <= 12 && S.lit.size > 0;
+    if (!few) return chips.replaceChildren(h("span", { className: "ss-soft" }, S.lit.size ? t("many", { groups: S.lit.size }) : t("no_parameters")));
+    if (chips.childElementCount !== S.lit.size || !chips.querySelector("button")) {
+      chips.replaceChildren(...members.map((_, g) => button("", () => {
+        if (members[g].length) set({ selection: indexOf(members[g][0]) });
+      }, { className: `ss-chip ss-g${g % hues}` })));
+    }
+    const parameters = get("share") === "parameters", indices = parameters ? paramAxes() : S.scheme.stats;
+    [...chips.children].forEach((chip, g) => {
+      const first = members[g][0];
+      say(chip, first === undefined ? t("no_cells") : `${labelOf(first, indices)}  ` + (parameters
+        ? `γ ${text(S.gamma?.[g] ?? 1)}${S.scheme.centered ? `  β ${text(S.beta?.[g] ?? 0)}` : ""}`
+        : S.scheme.centered ? `μ ${text(S.used.mean[g], 4)}  σ² ${text(S.used.variance[g], 4)}` : `${t("mean_square")} ${text(S.used.variance[g], 4)}`));
+    });
+  }
+
+  // The current cell and its group: on every move, so only the overlay and some text change.
+  function point() {
+    const i = current(), g = i === null ? -1 : S.lit.of[i], own = i === null ? -1 : S.groups.of[i];
+    const d = (path, shape) => { if (path.d !== shape) path.setAttribute("d", (path.d = shape)); };
+    if (boxes) {
+      if (g >= 0 && !outlines.has(g)) outlines.set(g, draw(members[g]));
+      const lit = g >= 0 ? outlines.get(g) : "";
+      if (!outlines.has("all")) outlines.set("all", draw(cells.map((_, k) => k)));
+      d(fade, i === null ? "" : outlines.get("all") + lit);
+      d(outline, lit);
+      d(me, i === null ? "" : draw([i], 1));
+      d(flash, moved?.length ? draw(moved) : "");
+      outline.setAttribute("stroke", g >= 0 ? `var(--c${g % hues})` : "none");
+      root.classList.toggle("ss-pinned", pinned() !== null && i === pinned());
+    }
+    [...chips.children].forEach((chip, k) => chip.setAttribute("aria-pressed", k === g));
+    for (const name of perCell) CONTROLS[name].update();
+    const masked = i !== null && own < 0, view = get("view");
+    for (const [key, line] of Object.entries(lines)) line.classList.toggle("ss-now", key === { raw: "mean", centered: "mean", squared: "variance" }[view] || key === view);
+    lines.output.hidden = !(S.gamma || S.beta || view === "output");
+    if (i === null || masked) {
+      say(sentence, masked ? t("masked", { cell: where(i) }) : t("hint"));
+      const a = S.scheme.centered ? "(x − μ)" : "x", s = S.scheme.centered ? "σ²" : t("mean_square");
+      say(lines.mean, masked ? " " : "μ = Σ x / m");
+      say(lines.variance, masked ? " " : `${s} = Σ ${a}² / m`);
+      say(lines.normalized, masked ? " " : `x̂ = ${a} / √(${s} + ε)`);
+      say(lines.output, masked ? " " : "y = γ · x̂ + β");
+      lines.mean.hidden = !S.scheme.centered;
+      return;
+    }
+    const group = members[g] ?? [], count = S.own.count[own], p = S.params?.of[i];
+    const parameters = get("share") === "parameters";
+    const told = [parameters
+      ? S.params ? t("shares_parameters", { count: group.length, group: where(i, paramAxes()) }) : t("no_parameters")
+      : S.constant ? t("constant") : count === 1 ? t("alone") : t("shares", { count, group: where(i, S.scheme.stats) })];
+    const missing = S.constant && get("batches").some(Boolean) && !get("batches")[own];
+    if (missing) told.push(t("unseen", { group: where(i, S.scheme.stats) }));
+    const refused = !S.mask && !S.constant && refusal(S.scheme, S.shape, count);
+    if (refused) told.push(t("refuses", { error: refused }));
+    if (count > 1 && !S.constant && S.used.variance[own] === 0) told.push(t("zero_variance"));
+    say(sentence, told.join(words.stop));
+    const wrote = formulas({ x: S.x[i], cells: S.mates[own].map((k) => S.x[k]), mean: S.used.mean[own], variance: S.used.variance[own],
+      eps: S.eps, centered: S.scheme.centered, constant: S.constant, gamma: S.gamma?.[p], beta: S.beta?.[p] });
+    for (const [key, line] of Object.entries(lines)) say(line, wrote[key]);
+    lines.mean.hidden = !S.scheme.centered;
+    if (view === "gradient") {
+      const from = pinned() ?? 0, related = S.groups.of[from] === own && (!S.constant || from === i);
+      lines.output.hidden = false;
+      lines.output.classList.add("ss-now");
+      say(lines.output, !related ? "dx = 0" : gradientLine({ same: i === from, hat: S.hat[i], source: S.hat[from], m: count,
+        variance: S.used.variance[own], eps: S.eps, gamma: S.gamma?.[S.params.of[from]] ?? 1, dy: get("upstream"),
+        centered: S.scheme.centered, constant: S.constant, value: S.dx[i] }));
+      say(sentence, t(S.constant ? "gradient_constant" : "gradient_of", { dy: text(get("upstream")), cell: where(from), count }));
+    }
+  }
+
+  // ---- By hand
+
+  function change(i, v) {
+    const before = S.y, { shape, data } = get("values"), changed = [...data];
+    changed[i] = v;
+    set({ values: { shape, data: changed } });
+    compute();
+    moved = cells.map((_, k) => k).filter((k) => S.y[k] !== before[k]);
+    flash.classList.remove("ss-flashing");
+    void flash.getBoundingClientRect(); // so that the animation starts again
+    flash.classList.add("ss-flashing");
+    tell(t("moved", { count: moved.length, total: S.size }));
+    refresh();
+  }
+
+  let editor = null;
+  function edit(i, typed = "") {
+    if (S.groups.of[i] < 0) return tell(t("masked", { cell: where(i) }));
+    editor?.remove();
+    const done = (focusCell) => {
+      const old = editor;
+      editor = null; // before it goes: leaving it would commit again
+      old?.remove();
+      if (focusCell) cells[i].focus();
+    };
+    const field = number((v) => { tell(""); change(i, v); }, {}, { className: "ss-editor", value: typed || exact(S.x[i]), ariaLabel: t("new_value", { cell: where(i) }) });
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && field.commit()) done(true);
+      if (event.key === "Escape") { tell(""); done(true); }
+    });
+    field.addEventListener("blur", () => {
+      if (editor && (field.getAttribute("aria-invalid") === "true")) return;
+      if (editor) done(false);
+    });
+    editor = field;
+    const [x, y] = [cells[i].offsetLeft, cells[i].offsetTop];
+    field.style.translate = `${Math.max(0, Math.min(x, stage.clientWidth - 80))}px ${y}px`;
+    stage.append(field);
+    field.focus();
+    if (!typed) field.select();
+  }
+
+  function move(i, dx, dy) {
+    const [B, M, R, C] = [BLOCK, MAP, ROW, COLUMN].map(length);
+    let [b, m, r, c] = [Math.floor(i / (M * R * C)), Math.floor(i / (R * C)) % M, Math.floor(i / C) % R, i % C];
+    const x = m * C + c + dx, y = b * R + r + dy;
+    if (x < 0 || y < 0 || x >= M * C || y >= B * R) return i;
+    [m, c, b, r] = [Math.floor(x / C), x % C, Math.floor(y / R), y % R];
+    return ((b * M + m) * R + r) * C + c;
+  }
+  const go = (i) => {
+    for (const cell of [cells[focus ?? 0], ...grid.querySelectorAll('[tabindex="0"][role=gridcell]')]) cell.tabIndex = -1;
+    cells[i].tabIndex = 0;
+    cells[i].focus();
+  };
+  const pin = (i) => set({ selection: pinned() === i ? null : indexOf(i) });
+  const KEYS = {
+    ArrowLeft: (i) => go(move(i, -1, 0)), ArrowRight: (i) => go(move(i, 1, 0)), ArrowUp: (i) => go(move(i, 0, -1)), ArrowDown: (i) => go(move(i, 0, 1)),
+    Home: () => go(0), End: () => go(cells.length - 1), Enter: pin, " ": pin, F2: (i) => edit(i), Backspace: (i) => edit(i),
+    Escape: () => { hover = null; set({ selection: null }); }, "+": (i) => change(i, S.x[i] + 1), "=": (i) => change(i, S.x[i] + 1), "-": (i) => change(i, S.x[i] - 1),
+  };
+  const at = (event) => (event.pointerType === "touch" ? document.elementFromPoint(event.clientX, event.clientY) : event.target)?.index;
+  const follow = (event) => {
+    const i = at(event);
+    if (i !== undefined && i !== hover) { hover = i; point(); } // in a gap, the last one stays
+  };
+  const leave = () => { if (hover !== null) { hover = null; point(); } };
+  let speaking;
+  Object.entries({
+    pointermove: follow, pointerdown: follow, pointerleave: leave,
+    click: (event) => { if (event.target.index !== undefined) { pin(event.target.index); } },
+    dblclick: (event) => { if (event.target.index !== undefined) edit(event.target.index); },
+    focusin: (event) => { if (event.target.index !== undefined) {
+      grid.querySelectorAll('[role=gridcell][tabindex="0"]').forEach((cell) => (cell.tabIndex = -1));
+      focus = event.target.index;
+      event.target.tabIndex = 0;
+      point();
+      clearTimeout(speaking);
+      speaking = setTimeout(() => say(live, [h("p", {}, where(focus ?? 0)), sentence, ...Object.values(lines).filter((l) => !l.hidden)].map((l) => l.textContent).join(words.stop)), 150);
+    } },
+    focusout: () => { focus = null; point(); },
+    keydown: (event) => {
+      const i = event.target.index;
+      if (i === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (KEYS[event.key]) { hover = null; KEYS[event.key](i); }
+      else if (/^[0-9.−]$/.test(event.key)) edit(i, event.key);
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    },
+  }).forEach(([name, handler]) => stage.addEventListener(name, handler));
+
+  // ---- Together
+
+  const wanted = get("controls"), promptButton = button("", null, { className: "ss-prompt" });
+  const more = h("details", { className: "ss-more" }, h("summary", {}, t("more")));
+  const front = (names, className = "ss-row-of") => {
+    const shown = names.filter((name) => wanted.includes(name)).map((name) => CONTROLS[name].element);
+    return shown.length ? [h("div", { className }, ...shown)] : [];
+  };
+  for (const [name, { element }] of Object.entries(CONTROLS)) wanted.includes(name) || more.append(element);
+  if (get("label")) root.append(h("p", { className: "ss-label", dir: "auto" }, get("label")));
+  root.append(...front(["layers"], ""), ...front(["axes", "batch"]), ...front(["mode"], ""),
+    h("div", { className: "ss-summary" }, summary, ...front(["share"], "")), stage, ...front(["chips"], ""), ...front(["steps"], ""),
+    ...(get("prompt") ? [h("p", {}, promptButton)] : []), message,
+    h("div", { className: "ss-read" }, sentence, ...Object.values(lines)),
+    ...front(["code"], ""), ...front(["gradient", "edit", "affine", "eps", "reset"]), more, live);
+  el.append(root);
+
+  let waiting = false;
+  const later = () => {
+    if (!waiting) queueMicrotask(() => { waiting = false; refresh(); });
+    waiting = true;
+  };
+  const watched = Object.keys(initial).map((key) => `change:${key}`);
+  watched.forEach((name) => model.on(name, later));
+  const observer = new ResizeObserver(() => { fitted = ""; refresh(); });
+  refresh();
+  observer.observe(stage);
+  return () => {
+    observer.disconnect();
+    watched.forEach((name) => model.off(name, later));
+  };
+}
+
+export default { render };
