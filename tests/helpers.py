@@ -1,10 +1,13 @@
 """What several test modules share."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import axe_playwright_python
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from sphinx_external_toc.parsing import parse_toc_yaml
 
 from normbook.sphinxext.execute import toc_notebooks
@@ -12,6 +15,8 @@ from normbook.sphinxext.execute import toc_notebooks
 ROOT = Path(__file__).parents[1]
 PAGES = list(parse_toc_yaml(ROOT / "_toc.yml"))  # document names, such as chapters/index
 NOTEBOOKS = toc_notebooks(PAGES, ROOT)
+
+KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 # The theme puts the book's title outside of any landmark.
@@ -25,6 +30,22 @@ def build_book(source, *options):
     return subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf8"
     )
+
+
+def write_notebook(path, *sources):
+    """A notebook whose code cells are ``sources``, after a heading."""
+    cells = [new_markdown_cell(f"# {path.stem}", id="heading-01")]
+    cells += [new_code_cell(source, id=f"step-{n:02}") for n, source in enumerate(sources, 1)]
+    path.parent.mkdir(exist_ok=True)
+    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC}), path)
+    return path
+
+
+def copy_configuration(folder):
+    """Make ``folder`` a book like this one, but for its pages and their table of contents."""
+    for name in ("_config.yml", "references.bib", "requirements.txt"):
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "assets", folder / "assets")
 
 
 def check_page(visit, color_scheme):

@@ -12,9 +12,9 @@ import nbformat
 import numpy as np
 import pytest
 import torch
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_markdown_cell
 
-from helpers import ROOT, build_book, check_page
+from helpers import ROOT, build_book, check_page, copy_configuration, write_notebook
 from normbook.sphinxext import maths
 from normbook.sphinxext.execute import (
     cache_folder,
@@ -24,18 +24,6 @@ from normbook.sphinxext.execute import (
     toc_notebooks,
 )
 from normbook.sphinxext.values import LIMIT, plain_values
-
-KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-
-
-def write_notebook(path, *sources):
-    """A notebook whose code cells are ``sources``, after a heading."""
-    cells = [new_markdown_cell(f"# {path.stem}", id="heading-01")]
-    cells += [new_code_cell(source, id=f"step-{n:02}") for n, source in enumerate(sources, 1)]
-    path.parent.mkdir(exist_ok=True)
-    nbformat.write(new_notebook(cells=cells, metadata={"kernelspec": KERNELSPEC}), path)
-    return path
-
 
 # execute_notebook
 
@@ -298,9 +286,7 @@ chapters:
 @pytest.fixture
 def small_book(tmp_path):
     """The folder of a book with the configuration of this one and two notebooks of its own."""
-    for name in ("_config.yml", "references.bib", "requirements.txt"):
-        shutil.copy(ROOT / name, tmp_path)
-    shutil.copytree(ROOT / "assets", tmp_path / "assets")
+    copy_configuration(tmp_path)
     write_notebook(tmp_path / "chapters" / "first.ipynb", "1 + 1")
     write_notebook(tmp_path / "chapters" / "second.ipynb", "print('two')")
     shutil.copy(ROOT / "chapters" / "bibliography.md", tmp_path / "chapters")
