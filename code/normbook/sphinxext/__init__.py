@@ -4,6 +4,7 @@
 ``execute``     runs the notebooks ahead of the build, in parallel, into a cache
 ``values``      what a kernel tells of its variables after the last cell
 ``maths``       MathJax from an installed package, so that formulas need no network
+``widgets``     runs widgets in the page, with no kernel, by ``static/widget_host.js``
 ``citations``   links such as ``bibliography.md#ba2016`` find their entry
 ==============  ================================================================================
 """
@@ -11,8 +12,8 @@
 
 def setup(app):
     # Imported here: kernels import `values` and must not load Sphinx for it.
-    from . import citations, execute, maths
+    from . import citations, execute, maths, widgets
 
-    for part in (execute, maths, citations):
+    for part in (execute, maths, widgets, citations):
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
