@@ -220,7 +220,7 @@ export function refusal(scheme, shape, count) {
 
 // The axis that tells a block (a sample), a map within it, a row and a column within the map.
 const LAYOUTS = { "n c h w": "nchw", "n t d": "ntd-", "n d l": "n-dl", "n d": "--nd" };
-const MAX_WIDTH = 38, SMALLEST = 8.5; // px: of a cell, and of a font that can be read
+const MAX_WIDTH = 38, SMALLEST = 8; // px: of a cell, and of a font that can be read
 
 const h = (tag, props = {}, ...children) => {
   const element = document.createElement(tag);
@@ -244,7 +244,7 @@ async function render({ model, el, host, signal }) {
     model.save_changes();
   };
   const list = (key) => get(key)?.data.map(Number) ?? null;
-  const initial = Object.fromEntries(["values", "scheme", "mask", "selection", "eps", "gamma", "beta", "running_mean",
+  const wanted = get("controls"), initial = Object.fromEntries(["values", "scheme", "mask", "selection", "eps", "gamma", "beta", "running_mean",
     "running_var", "batches", "batch", "mode", "view", "share", "upstream"].map((key) => [key, get(key)]));
   const full = get("values").shape, layout = get("layout"), layers = get("layers");
   const [BLOCK, MAP, ROW, COLUMN] = LAYOUTS[layout], axes = axesOf(layout);
@@ -325,7 +325,10 @@ async function render({ model, el, host, signal }) {
     element.mark = (v) => options.forEach(([o], i) => buttons[i].setAttribute("aria-pressed", o === v));
     return element;
   };
-  const labelled = (label, ...children) => h("label", { className: "ss-field" }, h("span", {}, label), ...children);
+  const labelled = (label, field) => {
+    field.ariaLabel = label;
+    return h("label", { className: "ss-field" }, h("span", {}, label), field);
+  };
   // A field for a number. A wrong entry is refused with a message, and stays to be corrected.
   const number = (apply, { min = -Infinity, max = Infinity, whole = false } = {}, props = {}) => {
     const input = h("input", { type: "text", inputMode: "decimal", autocomplete: "off", size: 8, ...props });
@@ -349,6 +352,7 @@ async function render({ model, el, host, signal }) {
 
   const message = h("p", { className: "ss-message", role: "status" });
   const tell = (text) => say(message, text);
+  const warning = h("p", { className: "ss-message" }), legend = h("p", { className: "ss-legend ss-soft" }, t("both"));
   const live = h("p", { className: "ss-hidden", "aria-live": "polite" });
   const sentence = h("p"), summary = h("p");
   const lines = Object.fromEntries(["mean", "variance", "normalized", "output"].map((key) => [key, h("p", { className: "ss-f" })]));
@@ -358,9 +362,9 @@ async function render({ model, el, host, signal }) {
     return element;
   };
   const overlay = svg("svg", "ss-overlay"), fade = svg("path", "ss-fade"), outline = svg("path", "ss-outline");
-  const me = svg("path", "ss-me"), flash = svg("path", "ss-moved");
+  const me = svg("path", "ss-me"), held = svg("path", "ss-held"), flash = svg("path", "ss-moved");
   overlay.setAttribute("aria-hidden", "true");
-  overlay.append(fade, outline, flash, me);
+  overlay.append(fade, outline, flash, held, me);
   const grid = h("div", { className: "ss-grid" }), stage = h("div", { className: "ss-stage" }, grid, overlay);
   const root = h("div", { className: "ss", lang: words.language, role: "group", "aria-label": get("label") || t("widget"),
     "data-lm-suppress-shortcuts": "true" });
@@ -602,13 +606,13 @@ async function render({ model, el, host, signal }) {
     const [M, C] = [length(MAP), length(COLUMN)], across = M * C;
     const narrow = room < 480, gap = layout === "n c h w" ? 12 : 4;
     const side = (MAP === "-" ? 66 : 0) + (BLOCK === "-" || narrow ? 0 : 96);
-    const largest = across <= 6 ? 62 : across <= 10 ? 48 : MAX_WIDTH;
+    const largest = across <= 6 ? 72 : across <= 10 ? 48 : MAX_WIDTH;
     const attempt = (chars, k) => {
       const width = Math.min(largest, Math.floor((room - side - gap * (k - 1)) / (k * C)));
-      return { width, k, font: Math.min(13.5, (width - 2.5) / (0.58 * chars)) };
+      return { width, k, font: Math.min(13.5, (width - 4) / (0.6 * chars)) };
     };
     let best = attempt(Math.max(now, 5), M);
-    for (let k = M; best.font < SMALLEST && k; k--) best = attempt(now, k);
+    for (let k = M; best.font < SMALLEST && k; k--) best = attempt(now, Math.ceil(M / Math.ceil(M / k)));
     const hidden = best.font < SMALLEST;
     const width = Math.max(3, best.width), height = hidden ? Math.min(width, 24) : both ? 44 : Math.max(22, Math.min(28, width));
     for (const [name, v] of [["w", width], ["h", height], ["font", best.font], ["gap", gap]]) root.style.setProperty(`--${name}`, `${v}px`);
@@ -616,6 +620,7 @@ async function render({ model, el, host, signal }) {
     root.classList.toggle("ss-narrow", narrow);
     root.classList.toggle("ss-wrapped", best.k < M);
     root.classList.toggle("ss-tiny", hidden);
+    root.classList.toggle("ss-two", both);
     const corner = overlay.getBoundingClientRect(), perMap = length(ROW) * C;
     boxes = { width, height, perMap, C, at: [] };
     for (let i = 0; i < cells.length; i += perMap) {
@@ -681,8 +686,11 @@ async function render({ model, el, host, signal }) {
     const over = axesOf(scheme.cells).filter((a) => !axesOf(scheme.stats).includes(a)).join(", ") || t("nothing");
     const per = (indices) => axesOf(indices).join(", ");
     summary.replaceChildren(t(scheme.stats ? "summary" : "summary_all", { over, per: per(scheme.stats), pair: scheme.centered ? "(μ, σ²)" : t("mean_square") }),
-      h("br"), scheme.params ? t("parameters", { pair: scheme.centered ? "(γ, β)" : "γ", per: scheme.params.includes("(") ? "c" : per(scheme.params), count: S.params.size }) : t("no_parameters"),
+      ...(wanted.includes("share") ? [h("br"), scheme.params ? t("parameters", { pair: scheme.centered ? "(γ, β)" : "γ", per: scheme.params.includes("(") ? "c" : per(scheme.params), count: S.params.size }) : t("no_parameters")] : []),
       ...(others.length ? [" ", h("span", { className: "ss-soft" }, t("same_statistics", { names: others.map(nameOf).join(words.comma) }))] : []));
+    const refused = !S.mask && !S.constant && refusal(scheme, S.shape, S.own.count[0]);
+    say(warning, refused ? t("refuses", { error: refused }) : "");
+    legend.hidden = view !== "both";
     drawChips();
     for (const control of Object.values(CONTROLS)) control.update();
     const question = get("prompt");
@@ -723,9 +731,9 @@ async function render({ model, el, host, signal }) {
       d(fade, i === null ? "" : outlines.get("all") + lit);
       d(outline, lit);
       d(me, i === null ? "" : draw([i], 1));
+      d(held, pinned() === null ? "" : draw([pinned()], 1));
       d(flash, moved?.length ? draw(moved) : "");
       outline.setAttribute("stroke", g >= 0 ? `var(--c${g % hues})` : "none");
-      root.classList.toggle("ss-pinned", pinned() !== null && i === pinned());
     }
     [...chips.children].forEach((chip, k) => chip.setAttribute("aria-pressed", k === g));
     for (const name of perCell) CONTROLS[name].update();
@@ -749,8 +757,6 @@ async function render({ model, el, host, signal }) {
       : S.constant ? t("constant") : count === 1 ? t("alone") : t("shares", { count, group: where(i, S.scheme.stats) })];
     const missing = S.constant && get("batches").some(Boolean) && !get("batches")[own];
     if (missing) told.push(t("unseen", { group: where(i, S.scheme.stats) }));
-    const refused = !S.mask && !S.constant && refusal(S.scheme, S.shape, count);
-    if (refused) told.push(t("refuses", { error: refused }));
     if (count > 1 && !S.constant && S.used.variance[own] === 0) told.push(t("zero_variance"));
     say(sentence, told.join(words.stop));
     const wrote = formulas({ x: S.x[i], cells: S.mates[own].map((k) => S.x[k]), mean: S.used.mean[own], variance: S.used.variance[own],
@@ -862,7 +868,7 @@ async function render({ model, el, host, signal }) {
 
   // ---- Together
 
-  const wanted = get("controls"), promptButton = button("", null, { className: "ss-prompt" });
+  const promptButton = button("", null, { className: "ss-prompt" });
   const more = h("details", { className: "ss-more" }, h("summary", {}, t("more")));
   const front = (names, className = "ss-row-of") => {
     const shown = names.filter((name) => wanted.includes(name)).map((name) => CONTROLS[name].element);
@@ -871,11 +877,19 @@ async function render({ model, el, host, signal }) {
   for (const [name, { element }] of Object.entries(CONTROLS)) wanted.includes(name) || more.append(element);
   if (get("label")) root.append(h("p", { className: "ss-label", dir: "auto" }, get("label")));
   root.append(...front(["layers"], ""), ...front(["axes", "batch"]), ...front(["mode"], ""),
-    h("div", { className: "ss-summary" }, summary, ...front(["share"], "")), stage, ...front(["chips"], ""), ...front(["steps"], ""),
+    h("div", { className: "ss-summary" }, summary, ...front(["share"], "")), warning, stage, legend, ...front(["chips"], ""), ...front(["steps"], ""),
     ...(get("prompt") ? [h("p", {}, promptButton)] : []), message,
     h("div", { className: "ss-read" }, sentence, ...Object.values(lines)),
     ...front(["code"], ""), ...front(["gradient", "edit", "affine", "eps", "reset"]), more, live);
   el.append(root);
+  if (get("next")) {
+    const child = await host.getModel(get("next"));
+    const unfold = button(t("next", { label: child.get("label") }), async () => {
+      unfold.remove();
+      await (await host.getWidget(get("next"))).render({ el, signal });
+    });
+    live.before(unfold);
+  }
 
   let waiting = false;
   const later = () => {
