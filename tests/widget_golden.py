@@ -104,7 +104,7 @@ def _entry(case, masked, running):
 
 
 def golden():
-    """All entries: every layer, with and without a mask, in training and with running statistics."""
+    """Every layer, with and without a mask, in training and with running statistics."""
     entries = []
     for case in cases():
         for masked in (False, True):

@@ -100,7 +100,7 @@ export function track(running, batch, momentum) {
 /** Six decimals, fewer where they are exact; six digits for the very small and very large. */
 export function text(v, digits = 6) {
   if (!Number.isFinite(v)) return Number.isNaN(v) ? "NaN" : v < 0 ? "−∞" : "∞";
-  if (!Number.isInteger(v)) v = Number(v.toPrecision(14)); // what is exact but for rounding is exact
+  if (digits === 6) v = Number.isInteger(v) ? v : Number(v.toPrecision(14)); // but for rounding, exact
   const size = Math.abs(v), far = size && (size < 1e-4 || size >= 1e9);
   let s = far ? v.toExponential(digits - 1) : v.toFixed(digits);
   const short = String(v);
@@ -118,7 +118,8 @@ export const python = (v) =>
 function agree(value, make) {
   const shown = text(value);
   for (let digits = 6; ; digits++) {
-    const [formula, again] = make((v) => text(v, digits), (v) => read(text(v, digits)));
+    const write = digits > 15 ? exact : (v) => text(v, digits);
+    const [formula, again] = make(write, (v) => read(write(v)));
     if (digits > 15 || text(again) === shown) return `${formula} = ${shown}`;
   }
 }
@@ -135,7 +136,7 @@ export function formulas({ x, cells, mean, variance, eps, centered, constant, ga
   } else {
     const few = m > 1 && m < 7 && whole(cells) ? `(${cells.map(exact).join(" + ").replaceAll("+ −", "− ")})/${m} = ` : "";
     const exactly = whole(cells) && Number.isSafeInteger(sum);
-    lines.mean = exactly ? `μ = ${few}${exact(sum)}/${m} = ${text(mean)}` : `μ = ${text(mean)}`;
+    lines.mean = !centered ? "" : exactly ? `μ = ${few}${exact(sum)}/${m} = ${text(mean)}` : `μ = ${text(mean)}`;
     lines.variance = (centered ? "σ² = " : "mean x² = ") +
       agree(variance, (s, r) => [`${s(square)}/${m}`, r(square) / m]);
   }
@@ -735,7 +736,7 @@ async function render({ model, el, host, signal }) {
       d(flash, moved?.length ? draw(moved) : "");
       outline.setAttribute("stroke", g >= 0 ? `var(--c${g % hues})` : "none");
     }
-    [...chips.children].forEach((chip, k) => chip.setAttribute("aria-pressed", k === g));
+    chips.querySelectorAll("button").forEach((chip, k) => chip.setAttribute("aria-pressed", k === g));
     for (const name of perCell) CONTROLS[name].update();
     const masked = i !== null && own < 0, view = get("view");
     for (const [key, line] of Object.entries(lines)) line.classList.toggle("ss-now", key === { raw: "mean", centered: "mean", squared: "variance" }[view] || key === view);

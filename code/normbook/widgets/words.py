@@ -59,7 +59,7 @@ ENGLISH = {
     "shares_parameters": "One of {count} cells that share γ and β: all of {group}",
     "alone": "Alone in its group, it is its own mean: x̂ is 0",
     "constant": "Its mean and variance are the running statistics, whatever the batch holds",
-    "unseen": "No training batch had two real cells here: there are no running statistics for {group}",
+    "unseen": "No training batch had two real cells here, so {group} has no running statistics",
     "zero_variance": "All cells of the group are equal: the variance is 0, and every x̂ is 0",
     "refuses": "Here PyTorch refuses. {error}",
     "masked": "{cell} is padding: it takes part in nothing",
@@ -72,9 +72,10 @@ ENGLISH = {
     "batch": "samples in the batch (of {max})",
     "gradient": "gradient",
     "upstream": "upstream dy",
-    "gradient_of": "dy = {dy} arrives at one output, {cell}. Gradient reaches {count} inputs: its group",
-    "gradient_constant": "dy = {dy} arrives at one output, {cell}. Gradient reaches this input only: "
-    "running statistics don't depend on x",
+    "gradient_of": "dy = {dy} arrives at one output, {cell}. "
+    "Gradient reaches {count} inputs: its group",
+    "gradient_constant": "dy = {dy} arrives at one output, {cell}. "
+    "Gradient reaches this input only: running statistics don't depend on x",
     "edit": "edit the value",
     "less": "less by 1",
     "more_by_one": "more by 1",
@@ -170,7 +171,7 @@ CHINESE = {
     "gradient": "梯度",
     "upstream": "上游梯度 dy",
     "gradient_of": "dy = {dy} 只到达一个输出：{cell}。得到梯度的输入有 {count} 个：它的整组",
-    "gradient_constant": "dy = {dy} 只到达一个输出：{cell}。只有这一个输入得到梯度：滑动统计量不依赖于 x",
+    "gradient_constant": "dy = {dy} 只到达一个输出：{cell}。只有这一个输入得到梯度：滑动统计量不依赖于 x",  # noqa: E501
     "edit": "修改数值",
     "less": "减 1",
     "more_by_one": "加 1",
