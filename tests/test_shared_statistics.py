@@ -63,9 +63,9 @@ def test_every_layer_of_the_table_is_offered_where_it_fits():
 
 
 def test_the_shape_tells_the_axes_unless_the_scheme_does():
-    assert SharedStatistics(FEATURE_MAPS.x).layout == "n c h w"
-    assert SharedStatistics(FOUR_TOKENS.x).layout == "n t d"
-    assert SharedStatistics(FOUR_TOKENS.x, cells="n d l").layout == "n d l"
+    assert SharedStatistics(FEATURE_MAPS.x).cells == "n c h w"
+    assert SharedStatistics(FOUR_TOKENS.x).cells == "n t d"
+    assert SharedStatistics(FOUR_TOKENS.x, cells="n d l").cells == "n d l"
     assert SharedStatistics(THREE_SCALES.x).scheme is BATCH_NORM_1D
 
 

@@ -247,7 +247,7 @@ async function render({ model, el, host, signal }) {
   const list = (key) => get(key)?.data.map(Number) ?? null;
   const wanted = get("controls"), initial = Object.fromEntries(["values", "scheme", "mask", "selection", "eps", "gamma", "beta", "running_mean",
     "running_var", "batches", "batch", "mode", "view", "share", "upstream"].map((key) => [key, get(key)]));
-  const full = get("values").shape, layout = get("layout"), layers = get("layers");
+  const full = get("values").shape, layout = get("cells"), layers = get("layers");
   const [BLOCK, MAP, ROW, COLUMN] = LAYOUTS[layout], axes = axesOf(layout);
   const id = `ss${Math.random().toString(36).slice(2)}`;
   let S, hover = null, focus = null, moved = null, cells = [], members, outlines, boxes, fitted, built;
@@ -610,7 +610,7 @@ async function render({ model, el, host, signal }) {
     const largest = across <= 6 ? 72 : across <= 10 ? 48 : MAX_WIDTH;
     const attempt = (chars, k) => {
       const width = Math.min(largest, Math.floor((room - side - gap * (k - 1)) / (k * C)));
-      return { width, k, font: Math.min(13.5, (width - 4) / (0.6 * chars)) };
+      return { width, k, font: Math.min(across <= 6 ? 15 : 13.5, (width - 4) / (0.6 * chars)) };
     };
     let best = attempt(Math.max(now, 5), M);
     for (let k = M; best.font < SMALLEST && k; k--) best = attempt(now, Math.ceil(M / Math.ceil(M / k)));
@@ -684,8 +684,9 @@ async function render({ model, el, host, signal }) {
       [...grid.lastChild.lastChild.children].forEach((span, step) => say(span, String(lengthFields.filter((_, n) => lengthOf(n) > step).length)));
     }
     const { scheme } = S, others = get("named").filter((l) => l.centered && scheme.centered && !same(l, scheme) && l.cells === scheme.cells && l.stats === scheme.stats);
-    const over = axesOf(scheme.cells).filter((a) => !axesOf(scheme.stats).includes(a)).join(", ") || t("nothing");
-    const per = (indices) => axesOf(indices).join(", ");
+    // Where no boxes spell the axes out, the summary does.
+    const per = (indices) => axesOf(indices).map((a) => (wanted.includes("axes") ? a : t("axis", { axis: a, name: words.axes[a] }))).join(", ");
+    const over = per(axesOf(scheme.cells).filter((a) => !scheme.stats.includes(a)).join(" ")) || t("nothing");
     summary.replaceChildren(t(scheme.stats ? "summary" : "summary_all", { over, per: per(scheme.stats), pair: scheme.centered ? "(μ, σ²)" : t("mean_square") }),
       ...(wanted.includes("share") ? [h("br"), scheme.params ? t("parameters", { pair: scheme.centered ? "(γ, β)" : "γ", per: scheme.params.includes("(") ? "c" : per(scheme.params), count: S.params.size }) : t("no_parameters")] : []),
       ...(others.length ? [" ", h("span", { className: "ss-soft" }, t("same_statistics", { names: others.map(nameOf).join(words.comma) }))] : []));
@@ -876,6 +877,7 @@ async function render({ model, el, host, signal }) {
     return shown.length ? [h("div", { className }, ...shown)] : [];
   };
   for (const [name, { element }] of Object.entries(CONTROLS)) wanted.includes(name) || more.append(element);
+  more.hidden = more.childElementCount < 2;
   if (get("label")) root.append(h("p", { className: "ss-label", dir: "auto" }, get("label")));
   root.append(...front(["layers"], ""), ...front(["axes", "batch"]), ...front(["mode"], ""),
     h("div", { className: "ss-summary" }, summary, ...front(["share"], "")), warning, stage, legend, ...front(["chips"], ""), ...front(["steps"], ""),

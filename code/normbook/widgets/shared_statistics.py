@@ -169,7 +169,7 @@ class SharedStatistics(anywidget.AnyWidget):
 
     layers = traitlets.Tuple().tag(sync=True, to_json=_schemes_to_json)
     named = traitlets.Tuple().tag(sync=True, to_json=_schemes_to_json)
-    layout = traitlets.Enum(LAYOUTS).tag(sync=True)
+    cells = traitlets.Enum(LAYOUTS).tag(sync=True)
     label = traitlets.Unicode().tag(sync=True)
     controls = traitlets.List(traitlets.Enum(CONTROLS)).tag(sync=True)
     prompt = traitlets.Dict(None, allow_none=True).tag(sync=True)
@@ -220,7 +220,7 @@ class SharedStatistics(anywidget.AnyWidget):
             mask=mask,
             layers=tuple(layers),
             named=named,
-            layout=layout,
+            cells=layout,
             label=label,
             controls=list(controls),
             prompt=prompt,
@@ -241,10 +241,10 @@ class SharedStatistics(anywidget.AnyWidget):
             raise traitlets.TraitError(
                 f"values has shape {value.shape}; expected {old}: make a new widget for another"
             )
-        rank = len(self.layout.split())
+        rank = len(self.cells.split())
         if value.ndim != rank:
             raise traitlets.TraitError(
-                f"values has {value.ndim} axes, shape {value.shape}; expected {rank}: {self.layout}"
+                f"values has {value.ndim} axes, shape {value.shape}; expected {rank}: {self.cells}"
             )
         if not value.size:
             raise traitlets.TraitError(f"values has no cells, shape {value.shape}")
@@ -263,10 +263,10 @@ class SharedStatistics(anywidget.AnyWidget):
     @traitlets.validate("scheme")
     def _check_scheme(self, proposal):
         scheme = proposal["value"]
-        if layout_of(scheme) != self.layout:
+        if layout_of(scheme) != self.cells:
             raise traitlets.TraitError(
                 f"scheme is {scheme.name} with cells {scheme.cells!r}; "
-                f"expected a layer for {self.layout!r}"
+                f"expected a layer for {self.cells!r}"
             )
         try:
             scheme.axis_lengths(self.values.shape)

@@ -15,6 +15,7 @@ ENGLISH = {
         "d": "feature",
         "l": "position",
         "g": "group",
+        "k": "channel within the group",
     },
     "symbols": {
         "raw": "x",
@@ -35,6 +36,7 @@ ENGLISH = {
     "nothing": "nothing",
     "all": "the tensor",
     "mean_square": "mean x²",
+    "axis": "{name} {axis}",
     "summary": "average over {over} → one {pair} per {per}",
     "summary_all": "average over {over} → one {pair} for all cells",
     "parameters": "one {pair} per {per}: {count} of each",
@@ -110,6 +112,7 @@ CHINESE = {
         "d": "特征",
         "l": "位置",
         "g": "组",
+        "k": "组内通道",
     },
     "symbols": ENGLISH["symbols"],
     "layers": {
@@ -133,6 +136,7 @@ CHINESE = {
     "nothing": "无",
     "all": "整个张量",
     "mean_square": "x² 的均值",
+    "axis": "{name} {axis}",
     "summary": "对 {over} 求平均 → 每个 {per} 一对 {pair}",
     "summary_all": "对 {over} 求平均 → 所有单元格共用一个 {pair}",
     "parameters": "每个 {per} 一组 {pair}，各 {count} 个",

@@ -1,0 +1,57 @@
+"""How long SharedStatistics takes from a move of the pointer to the new layout.
+
+Run as ``python tests/bench_widget.py``. The cells are visited all over the tensor; some moves come
+to a group for the first time, most come back to one.
+"""
+
+import shutil
+import tempfile
+
+import numpy as np
+from playwright.sync_api import sync_playwright
+
+from normbook.scheme import BATCH_NORM_2D
+from normbook.widgets import SharedStatistics
+from widget_page import write_page
+
+SHAPES = {600: (2, 3, 10, 10), 4096: (4, 4, 16, 16)}  # by the number of cells
+MOVES = 400
+
+MOVE = """async moves => {
+    const cells = [...document.querySelectorAll("[role=gridcell]")], times = [];
+    for (let k = 0; k < moves; k++) {
+        const cell = cells[(k * 7919) % cells.length], start = performance.now();
+        cell.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, pointerType: "mouse" }));
+        document.querySelector(".ss").getBoundingClientRect(); // style and layout, now
+        times.push(performance.now() - start);
+        if (k % 10 === 0) await new Promise(requestAnimationFrame);
+    }
+    return times;
+}"""
+
+
+def hover_times(browser, shape, scheme=BATCH_NORM_2D):
+    """The times of all moves in ms: handler, style and layout."""
+    x = np.random.default_rng(0).integers(0, 5, shape)
+    page = browser.new_page(viewport={"width": 800, "height": 900})
+    with tempfile.TemporaryDirectory() as folder:
+        page.goto(write_page(SharedStatistics(x, scheme), folder).as_uri())
+        page.wait_for_function("window.ready")
+        times = page.evaluate(MOVE, MOVES)
+    page.close()
+    return times
+
+
+def main():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        for cells, shape in SHAPES.items():
+            half, most = np.percentile(hover_times(browser, shape), (50, 95))
+            print(f"{cells:>5} cells: median {half:.1f} ms, 95th percentile {most:.1f} ms")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
