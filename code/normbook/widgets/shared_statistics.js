@@ -100,10 +100,10 @@ export function track(running, batch, momentum) {
 /** Six decimals, fewer where they are exact; six digits for the very small and very large. */
 export function text(v, digits = 6) {
   if (!Number.isFinite(v)) return Number.isNaN(v) ? "NaN" : v < 0 ? "−∞" : "∞";
-  if (digits === 6) v = Number.isInteger(v) ? v : Number(v.toPrecision(14)); // but for rounding, exact
   const size = Math.abs(v), far = size && (size < 1e-4 || size >= 1e9);
   let s = far ? v.toExponential(digits - 1) : v.toFixed(digits);
-  const short = String(v);
+  const near = Number(v.toPrecision(14)); // exact, but for the last bits
+  const short = String(Math.abs(near - v) < 1e-15 * size ? near : v);
   if (short.length < s.length) s = short;
   return s.replace(/^-(?=0(\.0*)?$)/, "").replace(/^-/, "−");
 }
@@ -128,6 +128,7 @@ const whole = (values) => values.every(Number.isSafeInteger);
 
 /** The lines for cell x of a group with these cells, as normalized by `used`. */
 export function formulas({ x, cells, mean, variance, eps, centered, constant, gamma = 1, beta = 0 }) {
+  if (!centered) beta = 0; // there is none
   const m = cells.length, hat = (x - mean) / Math.sqrt(variance + eps), e = python(eps);
   const sum = cells.reduce((a, b) => a + b, 0), square = variance * m, lines = {};
   if (constant) {
@@ -145,7 +146,7 @@ export function formulas({ x, cells, mean, variance, eps, centered, constant, ga
     (x - r(mean)) / Math.sqrt(r(variance) + eps),
   ]);
   lines.output = "y = " + agree(gamma * hat + beta, (s, r) => [
-    `${exact(gamma)} · ${wrap(s(hat))} + ${wrap(exact(beta))}`, gamma * r(hat) + beta,
+    `${exact(gamma)} · ${wrap(s(hat))}${centered ? ` + ${wrap(exact(beta))}` : ""}`, gamma * r(hat) + beta,
   ]);
   return lines;
 }
@@ -245,11 +246,11 @@ async function render({ model, el, host, signal }) {
     model.save_changes();
   };
   const list = (key) => get(key)?.data.map(Number) ?? null;
-  const wanted = get("controls"), initial = Object.fromEntries(["values", "scheme", "mask", "selection", "eps", "gamma", "beta", "running_mean",
-    "running_var", "batches", "batch", "mode", "view", "share", "upstream"].map((key) => [key, get(key)]));
+  const initial = Object.fromEntries(("values scheme mask selection eps gamma beta running_mean running_var batches batch " +
+    "mode view share upstream").split(" ").map((key) => [key, get(key)]));
+  const wanted = get("controls");
   const full = get("values").shape, layout = get("cells"), layers = get("layers");
   const [BLOCK, MAP, ROW, COLUMN] = LAYOUTS[layout], axes = axesOf(layout);
-  const id = `ss${Math.random().toString(36).slice(2)}`;
   let S, hover = null, focus = null, moved = null, cells = [], members, outlines, boxes, fitted, built;
 
   // ---- What follows from the model
@@ -275,7 +276,8 @@ async function render({ model, el, host, signal }) {
     }
     // What is colored and lit: the cells of one mean and variance, or those of one gamma and beta.
     const sharing = get("share") === "parameters";
-    S.lit = sharing ? { of: Int32Array.from(groups.of, (g, i) => (g < 0 || !params ? -1 : params.of[i])), size: params?.size ?? 0 } : groups;
+    S.lit = groups;
+    if (sharing) S.lit = { of: groups.of.map((g, i) => (g < 0 || !params ? -1 : params.of[i])), size: params?.size ?? 0 };
     const collect = ({ of, size }) => {
       const all = Array.from({ length: size }, () => []);
       of.forEach((g, i) => g < 0 || all[g].push(i));
@@ -300,14 +302,16 @@ async function render({ model, el, host, signal }) {
     return index && index[0] < get("batch") ? flat(index) : null;
   };
   const current = () => hover ?? focus ?? pinned();
-  const along = (i, a) => (a === "g" ? Math.floor(indexOf(i)[1] / lengthsOf(S.scheme, S.shape).k) : indexOf(i)[axes.indexOf(a)]);
+  const along = (i, a) => (a === "g" ? Math.floor(indexOf(i)[1] / lengthsOf(S.scheme, S.shape).k)
+    : indexOf(i)[axes.indexOf(a)]);
   const labelOf = (i, indices) => axesOf(indices).map((a) => `${a}=${along(i, a)}`).join(", ") || t("all");
-  const where = (i, indices = layout) => axesOf(indices).map((a) => `${words.axes[a]} ${along(i, a)}`).join(words.comma) || t("all");
+  const where = (i, indices = layout) =>
+    axesOf(indices).map((a) => `${words.axes[a]} ${along(i, a)}`).join(words.comma) || t("all");
   const paramAxes = () => S.scheme.params.replace("(g k)", "c");
-  const value = (i, view) => ({
-    raw: S.x[i], centered: S.x[i] - S.used.mean[S.groups.of[i]], squared: (S.x[i] - S.used.mean[S.groups.of[i]]) ** 2,
-    normalized: S.hat[i], output: S.y[i], gradient: S.dx?.[i],
-  })[view];
+  const value = (i, view) => {
+    const centered = S.x[i] - S.used.mean[S.groups.of[i]];
+    return { raw: S.x[i], centered, squared: centered ** 2, normalized: S.hat[i], output: S.y[i], gradient: S.dx?.[i] }[view];
+  };
   const brief = (v, decimals) => {
     if (!Number.isFinite(v)) return text(v);
     const size = Math.abs(v);
@@ -356,7 +360,8 @@ async function render({ model, el, host, signal }) {
   const warning = h("p", { className: "ss-message" }), legend = h("p", { className: "ss-legend ss-soft" }, t("both"));
   const live = h("p", { className: "ss-hidden", "aria-live": "polite" });
   const sentence = h("p"), summary = h("p");
-  const lines = Object.fromEntries(["mean", "variance", "normalized", "output"].map((key) => [key, h("p", { className: "ss-f" })]));
+  const lines = {};
+  for (const key of ["mean", "variance", "normalized", "output"]) lines[key] = h("p", { className: "ss-f" });
   const svg = (tag, name) => {
     const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
     element.setAttribute("class", name);
@@ -370,7 +375,8 @@ async function render({ model, el, host, signal }) {
   const root = h("div", { className: "ss", lang: words.language, role: "group", "aria-label": get("label") || t("widget"),
     "data-lm-suppress-shortcuts": "true" });
   get("palette").forEach(([color, pattern], i) => {
-    const tile = `<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><path d="${pattern}" stroke="${color}" stroke-opacity=".4"/></svg>`;
+    const tile = `<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8">` +
+      `<path d="${pattern}" stroke="${color}" stroke-opacity=".4"/></svg>`;
     root.style.setProperty(`--c${i}`, color);
     root.style.setProperty(`--p${i}`, `url("data:image/svg+xml,${encodeURIComponent(tile)}")`);
   });
@@ -394,17 +400,15 @@ async function render({ model, el, host, signal }) {
       centered: true, optional: false, lengths: [], torch: "", torch_eps: 1e-5,
     });
   }
-  const parameter = (name, shape) => { // gamma or beta of the current cell
-    const input = number((v) => {
-      const data = list(name) ?? Array(S.params.size).fill(name === "gamma" ? 1 : 0);
-      data[S.params.of[current() ?? 0]] = v;
-      set({ [name]: { shape: tokensOf(S.scheme.params).map((p) => product(axesOf(p).map((a) => lengthsOf(S.scheme, full)[a]))), data } });
-    });
-    return input;
-  };
+  const shapeOf = (indices) => tokensOf(indices).map((part) => product(axesOf(part).map((a) => lengthsOf(S.scheme, full)[a])));
+  const parameter = (name) => number((v) => { // of the current cell
+    const data = list(name) ?? Array(S.params.size).fill(name === "gamma" ? 1 : 0);
+    data[S.params.of[current() ?? 0]] = v;
+    set({ [name]: { shape: shapeOf(S.scheme.params), data } });
+  });
   const gamma = parameter("gamma"), beta = parameter("beta"), whose = h("span");
   const copyable = (name) => {
-    const line = h("code"), done = () => tell(t("copied"));
+    const line = h("code");
     const copy = button(t("copy"), async () => {
       try {
         await navigator.clipboard.writeText(line.textContent);
@@ -412,16 +416,16 @@ async function render({ model, el, host, signal }) {
         getSelection().selectAllChildren(line);
         document.execCommand("copy");
       }
-      done();
+      tell(t("copied"));
     }, { ariaLabel: t("copy_line", { name }) });
-    const element = h("div", { className: "ss-code" }, h("span", {}, name), line, copy);
-    return { element, line };
+    return { element: h("div", { className: "ss-code" }, h("span", {}, name), line, copy), line };
   };
   const pytorch = copyable("PyTorch"), numpy = copyable("numpy");
   const VIEWS = ["raw", "centered", "squared", "normalized", "output"];
   const chain = VIEWS.map((view) => {
-    const symbol = h("b"), at = h("span"), step = h("small");
-    return { view, symbol, at, step, element: h("button", { type: "button", onclick: () => set({ view }) }, step, symbol, at) };
+    const symbol = h("b"), at = h("span"), element = button("", () => set({ view }));
+    element.append(h("small", {}, t(`step_${view}`)), symbol, at);
+    return { view, symbol, at, element };
   });
   const chips = h("div", { className: "ss-chips", role: "group", "aria-label": t("groups") });
   const boxesOf = axes.map((a) => h("input", { type: "checkbox", onchange: () =>
@@ -472,7 +476,9 @@ async function render({ model, el, host, signal }) {
         CONTROLS.mode.element.hidden = !S.tracks;
         modes.mark(get("mode"));
         const g = S.groups.of[current() ?? 0];
-        say(running, !S.tracks || g < 0 ? "" : t("running", { mean: text(S.running.mean[g]), variance: text(S.running.variance[g]), batches: get("batches")[g] ?? 0 }));
+        say(running, !S.tracks || g < 0 ? "" : t("running", {
+          mean: text(S.running.mean[g]), variance: text(S.running.variance[g]), batches: get("batches")[g] ?? 0,
+        }));
       },
     },
     batch: { element: labelled(t("batch", { max: full[0] }), batchField), update: () => batchField.show(get("batch")) },
@@ -481,11 +487,10 @@ async function render({ model, el, host, signal }) {
       element: h("div", { className: "ss-chain", role: "group", "aria-label": t("steps") }, ...chain.map((c) => c.element)),
       update() {
         const i = current(), now = get("view"), masked = i === null || S.groups.of[i] < 0;
-        for (const { view, symbol, at, step, element } of chain) {
+        for (const { view, symbol, at, element } of chain) {
           element.hidden = view === "centered" && !S.scheme.centered;
           element.setAttribute("aria-pressed", now === view || (now === "both" && /raw|norm/.test(view)));
           say(symbol, S.scheme.centered || view !== "squared" ? words.symbols[view] : "x²");
-          say(step, t(`step_${view}`));
           say(at, masked ? " " : view === "raw" ? exact(S.x[i]) : text(value(i, view)));
         }
       },
@@ -520,21 +525,22 @@ async function render({ model, el, host, signal }) {
     code: {
       element: h("div", {}, pytorch.element, numpy.element),
       update() {
-        const both = code(S.scheme, S.shape, { eps: S.eps, masked: !!S.mask, constant: S.constant, affine: !!(S.gamma || S.beta) });
+        const both = code(S.scheme, S.shape, { ...S, masked: !!S.mask, affine: !!(S.gamma || S.beta) });
         say(pytorch.line, both.torch);
         say(numpy.line, both.numpy);
       },
     },
     reset: { element: button(t("reset"), () => { moved = hover = null; tell(""); set(initial); }), update() {} },
   };
+  const refused = () => (S.mask ? "" : refusal(S.scheme, S.shape, S.own.count[0]));
   const perCell = ["mode", "steps", "edit", "affine"]; // those that follow the current cell
 
   function train() {
-    const now = track(S.running, S.own, get("momentum")), shape = tokensOf(S.scheme.running).map((a) => lengthsOf(S.scheme, full)[a]);
-    const g = Math.max(0, S.groups.of[current() ?? 0]), m = S.own.count[g];
-    if (refusal(S.scheme, S.shape, S.mask ? 2 : m)) return tell(refusal(S.scheme, S.shape, m));
-    const seen = get("batches"), p = get("momentum");
-    tell(t("tracked", { keep: text(1 - p), momentum: text(p), old: text(S.running.mean[g]), mean: text(S.own.mean[g]), now: text(now.mean[g]) }));
+    const seen = get("batches"), p = get("momentum"), now = track(S.running, S.own, p), shape = shapeOf(S.scheme.running);
+    const g = Math.max(0, S.groups.of[current() ?? 0]), [old, mean] = [S.running.mean[g], S.own.mean[g]];
+    if (refused()) return tell(refused());
+    tell(`${t("running_mean")} = ` + agree(now.mean[g], (s, r) => [
+      `${s(1 - p)} · ${wrap(s(old))} + ${s(p)} · ${wrap(s(mean))}`, r(1 - p) * r(old) + r(p) * r(mean)]));
     set({ running_mean: { shape, data: now.mean }, running_var: { shape, data: now.variance },
       batches: Array.from(S.own.count, (m, k) => (seen[k] ?? 0) + (m > 1)) });
   }
@@ -616,12 +622,10 @@ async function render({ model, el, host, signal }) {
     for (let k = M; best.font < SMALLEST && k; k--) best = attempt(now, Math.ceil(M / Math.ceil(M / k)));
     const hidden = best.font < SMALLEST;
     const width = Math.max(3, best.width), height = hidden ? Math.min(width, 24) : both ? 44 : Math.max(22, Math.min(28, width));
-    for (const [name, v] of [["w", width], ["h", height], ["font", best.font], ["gap", gap]]) root.style.setProperty(`--${name}`, `${v}px`);
+    for (const [name, v] of Object.entries({ w: width, h: height, font: best.font, gap })) root.style.setProperty(`--${name}`, `${v}px`);
     root.style.setProperty("--k", best.k);
-    root.classList.toggle("ss-narrow", narrow);
-    root.classList.toggle("ss-wrapped", best.k < M);
-    root.classList.toggle("ss-tiny", hidden);
-    root.classList.toggle("ss-two", both);
+    const looks = { narrow, wrapped: best.k < M, tiny: hidden, two: both };
+    for (const [name, on] of Object.entries(looks)) root.classList.toggle(`ss-${name}`, on);
     const corner = overlay.getBoundingClientRect(), perMap = length(ROW) * C;
     boxes = { width, height, perMap, C, at: [] };
     for (let i = 0; i < cells.length; i += perMap) {
@@ -647,10 +651,10 @@ async function render({ model, el, host, signal }) {
       }
     }
     return rectangles.map(({ map, from, to, top, bottom }) => {
-      const w = (to - from + 1) * width + 2 * grow, v = (bottom - top) * height + 2 * grow, r = Math.min(5, width / 4);
-      const q = (x, y) => `a${r} ${r} 0 0 1 ${x} ${y}`;
-      return `M${at[map][0] + from * width - grow + r} ${at[map][1] + top * height - grow}h${w - 2 * r}${q(r, r)}v${v - 2 * r}${q(-r, r)}` +
-        `h${2 * r - w}${q(-r, -r)}v${2 * r - v}${q(r, -r)}z`;
+      const r = Math.min(5, width / 4), across = (to - from + 1) * width + 2 * grow - 2 * r;
+      const down = (bottom - top) * height + 2 * grow - 2 * r, q = (x, y) => `a${r} ${r} 0 0 1 ${x} ${y}`;
+      return `M${at[map][0] + from * width - grow + r} ${at[map][1] + top * height - grow}h${across}${q(r, r)}` +
+        `v${down}${q(-r, r)}h${-across}${q(-r, -r)}v${-down}${q(r, -r)}z`;
     }).join("");
   }
 
@@ -681,17 +685,24 @@ async function render({ model, el, host, signal }) {
     fit(Math.max(most(all), below ? most(below) : 0));
     lengthFields.forEach((fields, n) => fields.forEach((field) => (field.show ?? ((v) => (field.value = v)))(lengthOf(n))));
     if (ragged) {
-      [...grid.lastChild.lastChild.children].forEach((span, step) => say(span, String(lengthFields.filter((_, n) => lengthOf(n) > step).length)));
+      const all = lengthFields.map((_, n) => lengthOf(n));
+      [...grid.lastChild.lastChild.children].forEach((span, step) => say(span, String(all.filter((l) => l > step).length)));
     }
-    const { scheme } = S, others = get("named").filter((l) => l.centered && scheme.centered && !same(l, scheme) && l.cells === scheme.cells && l.stats === scheme.stats);
+    const { scheme } = S, pair = scheme.centered ? "(μ, σ²)" : t("mean_square");
+    const others = get("named").filter((l) => !same(l, scheme) && ["cells", "stats", "centered"].every((k) => l[k] === scheme[k]));
     // Where no boxes spell the axes out, the summary does.
-    const per = (indices) => axesOf(indices).map((a) => (wanted.includes("axes") ? a : t("axis", { axis: a, name: words.axes[a] }))).join(", ");
+    const spelled = (axis) => (wanted.includes("axes") ? axis : t("axis", { axis, name: words.axes[axis] }));
+    const per = (indices) => axesOf(indices).map(spelled).join(", ");
     const over = per(axesOf(scheme.cells).filter((a) => !scheme.stats.includes(a)).join(" ")) || t("nothing");
-    summary.replaceChildren(t(scheme.stats ? "summary" : "summary_all", { over, per: per(scheme.stats), pair: scheme.centered ? "(μ, σ²)" : t("mean_square") }),
-      ...(wanted.includes("share") ? [h("br"), scheme.params ? t("parameters", { pair: scheme.centered ? "(γ, β)" : "γ", per: scheme.params.includes("(") ? "c" : per(scheme.params), count: S.params.size }) : t("no_parameters")] : []),
-      ...(others.length ? [" ", h("span", { className: "ss-soft" }, t("same_statistics", { names: others.map(nameOf).join(words.comma) }))] : []));
-    const refused = !S.mask && !S.constant && refusal(scheme, S.shape, S.own.count[0]);
-    say(warning, refused ? t("refuses", { error: refused }) : "");
+    const parts = [t(scheme.stats ? "summary" : "summary_all", { over, per: per(scheme.stats), pair })];
+    if (wanted.includes("share")) {
+      const pair = scheme.centered ? "(γ, β)" : "γ", count = S.params?.size;
+      parts.push(h("br"), count ? t("parameters", { pair, per: per(paramAxes()), count }) : t("no_parameters"));
+    }
+    const names = others.map(nameOf).join(words.comma);
+    if (names) parts.push(" ", h("span", { className: "ss-soft" }, t("same_statistics", { names })));
+    summary.replaceChildren(...parts);
+    say(warning, refused() && !S.constant ? t("refuses", { error: refused() }) : "");
     legend.hidden = view !== "both";
     drawChips();
     for (const control of Object.values(CONTROLS)) control.update();
@@ -706,19 +717,22 @@ async function render({ model, el, host, signal }) {
   }
 
   function drawChips() {
-    const few = S.lit.size <= 12 && S.lit.size > 0;
-    if (!few) return chips.replaceChildren(h("span", { className: "ss-soft" }, S.lit.size ? t("many", { groups: S.lit.size }) : t("no_parameters")));
+    const { size } = S.lit;
+    if (!size || size > 12) {
+      return chips.replaceChildren(h("span", { className: "ss-soft" }, size ? t("many", { groups: size }) : t("no_parameters")));
+    }
     if (chips.childElementCount !== S.lit.size || !chips.querySelector("button")) {
       chips.replaceChildren(...members.map((_, g) => button("", () => {
         if (members[g].length) set({ selection: indexOf(members[g][0]) });
       }, { className: `ss-chip ss-g${g % hues}` })));
     }
     const parameters = get("share") === "parameters", indices = parameters ? paramAxes() : S.scheme.stats;
+    const { centered } = S.scheme, { mean, variance } = S.used;
     [...chips.children].forEach((chip, g) => {
-      const first = members[g][0];
-      say(chip, first === undefined ? t("no_cells") : `${labelOf(first, indices)}  ` + (parameters
-        ? `γ ${text(S.gamma?.[g] ?? 1)}${S.scheme.centered ? `  β ${text(S.beta?.[g] ?? 0)}` : ""}`
-        : S.scheme.centered ? `μ ${text(S.used.mean[g], 4)}  σ² ${text(S.used.variance[g], 4)}` : `${t("mean_square")} ${text(S.used.variance[g], 4)}`));
+      const first = members[g][0], show = (name, v) => `  ${name} ${text(v, 4)}`;
+      say(chip, first === undefined ? t("no_cells") : labelOf(first, indices) + (parameters
+        ? show("γ", S.gamma?.[g] ?? 1) + (centered ? show("β", S.beta?.[g] ?? 0) : "")
+        : (centered ? show("μ", mean[g]) : "") + show(centered ? "σ²" : t("mean_square"), variance[g])));
     });
   }
 
@@ -739,41 +753,48 @@ async function render({ model, el, host, signal }) {
     }
     chips.querySelectorAll("button").forEach((chip, k) => chip.setAttribute("aria-pressed", k === g));
     for (const name of perCell) CONTROLS[name].update();
-    const masked = i !== null && own < 0, view = get("view");
-    for (const [key, line] of Object.entries(lines)) line.classList.toggle("ss-now", key === { raw: "mean", centered: "mean", squared: "variance" }[view] || key === view);
-    lines.output.hidden = !(S.gamma || S.beta || view === "output");
-    if (i === null || masked) {
-      say(sentence, masked ? t("masked", { cell: where(i) }) : t("hint"));
-      const a = S.scheme.centered ? "(x − μ)" : "x", s = S.scheme.centered ? "σ²" : t("mean_square");
-      say(lines.mean, masked ? " " : "μ = Σ x / m");
-      say(lines.variance, masked ? " " : `${s} = Σ ${a}² / m`);
-      say(lines.normalized, masked ? " " : `x̂ = ${a} / √(${s} + ε)`);
-      say(lines.output, masked ? " " : "y = γ · x̂ + β");
-      lines.mean.hidden = !S.scheme.centered;
-      return;
-    }
-    const group = members[g] ?? [], count = S.own.count[own], p = S.params?.of[i];
-    const parameters = get("share") === "parameters";
-    const told = [parameters
-      ? S.params ? t("shares_parameters", { count: group.length, group: where(i, paramAxes()) }) : t("no_parameters")
-      : S.constant ? t("constant") : count === 1 ? t("alone") : t("shares", { count, group: where(i, S.scheme.stats) })];
-    const missing = S.constant && get("batches").some(Boolean) && !get("batches")[own];
-    if (missing) told.push(t("unseen", { group: where(i, S.scheme.stats) }));
-    if (count > 1 && !S.constant && S.used.variance[own] === 0) told.push(t("zero_variance"));
-    say(sentence, told.join(words.stop));
-    const wrote = formulas({ x: S.x[i], cells: S.mates[own].map((k) => S.x[k]), mean: S.used.mean[own], variance: S.used.variance[own],
-      eps: S.eps, centered: S.scheme.centered, constant: S.constant, gamma: S.gamma?.[p], beta: S.beta?.[p] });
-    for (const [key, line] of Object.entries(lines)) say(line, wrote[key]);
+    const view = get("view"), gradient = view === "gradient";
+    const active = { raw: "mean", centered: "mean", squared: "variance", gradient: "output" }[view] ?? view;
     lines.mean.hidden = !S.scheme.centered;
-    if (view === "gradient") {
-      const from = pinned() ?? 0, related = S.groups.of[from] === own && (!S.constant || from === i);
-      lines.output.hidden = false;
-      lines.output.classList.add("ss-now");
-      say(lines.output, !related ? "dx = 0" : gradientLine({ same: i === from, hat: S.hat[i], source: S.hat[from], m: count,
-        variance: S.used.variance[own], eps: S.eps, gamma: S.gamma?.[S.params.of[from]] ?? 1, dy: get("upstream"),
-        centered: S.scheme.centered, constant: S.constant, value: S.dx[i] }));
-      say(sentence, t(S.constant ? "gradient_constant" : "gradient_of", { dy: text(get("upstream")), cell: where(from), count }));
+    lines.output.hidden = !(S.gamma || S.beta || view === "output" || gradient);
+    const [told, written] = i === null ? [t("hint"), symbolic()]
+      : own < 0 ? [t("masked", { cell: where(i) }), {}] : tellOf(i, own, gradient);
+    say(sentence, told);
+    for (const [key, line] of Object.entries(lines)) {
+      line.classList.toggle("ss-now", key === active);
+      say(line, written[key] ?? " ");
     }
+  }
+
+  function symbolic() {
+    const [top, bottom] = S.scheme.centered ? ["(x − μ)", "σ²"] : ["x", t("mean_square")];
+    return {
+      mean: "μ = Σ x / m", variance: `${bottom} = Σ ${top}² / m`, normalized: `x̂ = ${top} / √(${bottom} + ε)`,
+      output: S.scheme.centered ? "y = γ · x̂ + β" : "y = γ · x̂",
+    };
+  }
+
+  // The sentence and the lines for a cell of the group `own`.
+  function tellOf(i, own, gradient) {
+    const { centered, stats } = S.scheme, { constant, eps } = S, count = S.own.count[own], group = where(i, stats);
+    const mean = S.used.mean[own], variance = S.used.variance[own], p = S.params?.of[i];
+    const given = { x: S.x[i], cells: S.mates[own].map((k) => S.x[k]), mean, variance, eps, centered, constant };
+    const written = formulas({ ...given, gamma: S.gamma?.[p], beta: S.beta?.[p] });
+    if (gradient) {
+      const from = pinned() ?? 0, source = S.groups.of[from], dy = get("upstream");
+      written.output = source !== own || (constant && from !== i) ? "dx = 0" : gradientLine({
+        ...given, same: i === from, hat: S.hat[i], source: S.hat[from], m: count, gamma: S.gamma?.[S.params.of[from]] ?? 1, dy, value: S.dx[i],
+      });
+      const about = { dy: text(dy), cell: where(from), count: S.own.count[source] ?? 0 };
+      return [t(constant ? "gradient_constant" : "gradient_of", about), written];
+    }
+    const told = [];
+    if (get("share") === "parameters") {
+      told.push(S.params ? t("shares_parameters", { count: members[p].length, group: where(i, paramAxes()) }) : t("no_parameters"));
+    } else told.push(constant ? t("constant") : count === 1 ? t("alone") : t("shares", { count, group }));
+    if (constant && get("batches").some(Boolean) && !get("batches")[own]) told.push(t("unseen", { group }));
+    if (count > 1 && !constant && variance === 0) told.push(t("zero_variance"));
+    return [told.join(words.stop), written];
   }
 
   // ---- By hand
@@ -783,7 +804,7 @@ async function render({ model, el, host, signal }) {
     changed[i] = v;
     set({ values: { shape, data: changed } });
     compute();
-    moved = cells.map((_, k) => k).filter((k) => S.y[k] !== before[k]);
+    moved = cells.map((_, k) => k).filter((k) => !Object.is(S.y[k], before[k]));
     flash.classList.remove("ss-flashing");
     void flash.getBoundingClientRect(); // so that the animation starts again
     flash.classList.add("ss-flashing");
@@ -801,7 +822,9 @@ async function render({ model, el, host, signal }) {
       old?.remove();
       if (focusCell) cells[i].focus();
     };
-    const field = number((v) => { tell(""); change(i, v); }, {}, { className: "ss-editor", value: typed || exact(S.x[i]), ariaLabel: t("new_value", { cell: where(i) }) });
+    const field = number((v) => change(i, v), {}, {
+      className: "ss-editor", value: typed || exact(S.x[i]), ariaLabel: t("new_value", { cell: where(i) }),
+    });
     field.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && field.commit()) done(true);
       if (event.key === "Escape") { tell(""); done(true); }
@@ -826,16 +849,13 @@ async function render({ model, el, host, signal }) {
     [m, c, b, r] = [Math.floor(x / C), x % C, Math.floor(y / R), y % R];
     return ((b * M + m) * R + r) * C + c;
   }
-  const go = (i) => {
-    for (const cell of [cells[focus ?? 0], ...grid.querySelectorAll('[tabindex="0"][role=gridcell]')]) cell.tabIndex = -1;
-    cells[i].tabIndex = 0;
-    cells[i].focus();
-  };
+  const go = (i) => cells[i].focus();
   const pin = (i) => set({ selection: pinned() === i ? null : indexOf(i) });
+  const step = (x, y) => (i) => go(move(i, x, y)), add = (by) => (i) => change(i, S.x[i] + by);
   const KEYS = {
-    ArrowLeft: (i) => go(move(i, -1, 0)), ArrowRight: (i) => go(move(i, 1, 0)), ArrowUp: (i) => go(move(i, 0, -1)), ArrowDown: (i) => go(move(i, 0, 1)),
+    ArrowLeft: step(-1, 0), ArrowRight: step(1, 0), ArrowUp: step(0, -1), ArrowDown: step(0, 1),
     Home: () => go(0), End: () => go(cells.length - 1), Enter: pin, " ": pin, F2: (i) => edit(i), Backspace: (i) => edit(i),
-    Escape: () => { hover = null; set({ selection: null }); }, "+": (i) => change(i, S.x[i] + 1), "=": (i) => change(i, S.x[i] + 1), "-": (i) => change(i, S.x[i] - 1),
+    Escape: () => set({ selection: null }), "+": add(1), "=": add(1), "-": add(-1),
   };
   const at = (event) => (event.pointerType === "touch" ? document.elementFromPoint(event.clientX, event.clientY) : event.target)?.index;
   const follow = (event) => {
@@ -854,7 +874,10 @@ async function render({ model, el, host, signal }) {
       event.target.tabIndex = 0;
       point();
       clearTimeout(speaking);
-      speaking = setTimeout(() => say(live, [h("p", {}, where(focus ?? 0)), sentence, ...Object.values(lines).filter((l) => !l.hidden)].map((l) => l.textContent).join(words.stop)), 150);
+      speaking = setTimeout(() => {
+        const said = [sentence, ...Object.values(lines)].filter((line) => !line.hidden).map((line) => line.textContent);
+        say(live, [where(event.target.index), ...said].join(words.stop));
+      }, 150);
     } },
     focusout: () => { focus = null; point(); },
     keydown: (event) => {
@@ -880,7 +903,8 @@ async function render({ model, el, host, signal }) {
   more.hidden = more.childElementCount < 2;
   if (get("label")) root.append(h("p", { className: "ss-label", dir: "auto" }, get("label")));
   root.append(...front(["layers"], ""), ...front(["axes", "batch"]), ...front(["mode"], ""),
-    h("div", { className: "ss-summary" }, summary, ...front(["share"], "")), warning, stage, legend, ...front(["chips"], ""), ...front(["steps"], ""),
+    h("div", { className: "ss-summary" }, summary, ...front(["share"], "")), warning, stage, legend,
+    ...front(["chips"], ""), ...front(["steps"], ""),
     ...(get("prompt") ? [h("p", {}, promptButton)] : []), message,
     h("div", { className: "ss-read" }, sentence, ...Object.values(lines)),
     ...front(["code"], ""), ...front(["gradient", "edit", "affine", "eps", "reset"]), more, live);

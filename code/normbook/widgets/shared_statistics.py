@@ -263,6 +263,7 @@ class SharedStatistics(anywidget.AnyWidget):
     @traitlets.validate("scheme")
     def _check_scheme(self, proposal):
         scheme = proposal["value"]
+        self._check_values({"value": self.values})  # which it is about may come after it
         if layout_of(scheme) != self.cells:
             raise traitlets.TraitError(
                 f"scheme is {scheme.name} with cells {scheme.cells!r}; "
