@@ -13,6 +13,7 @@ code would be a megabyte. Only pages with widgets load it. This module prepares 
 
 import json
 import re
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -75,11 +76,9 @@ def prepare_page(app, doctree):
     if models:
         # "<" would let a "</script>" or a "<!--" within a string end the tag or swallow the page.
         body = json.dumps(page | {"code": list(codes)}).replace("<", r"\u003c")
-        for key, file, attributes in (
-            ("ipywidgets_state", None, state_tag | {"body": body}),
-            ("widget_host", "widget_host.js", {"async": "async"}),
-        ):
-            NbMetadataCollector.add_js_file(env, docname, key, file, attributes)
+        add_script = partial(NbMetadataCollector.add_js_file, env, docname)
+        add_script("ipywidgets_state", None, state_tag | {"body": body})
+        add_script("widget_host", "widget_host.js", {"async": "async"})
 
 
 def _refresh_code(state, env):
