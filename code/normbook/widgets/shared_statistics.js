@@ -231,6 +231,8 @@ const h = (tag, props = {}, ...children) => {
     else if (key in element && key !== "role") element[key] = value;
     else element.setAttribute(key, value);
   }
+  // JupyterLab takes single keys for commands, wherever they go, unless the focus itself says no.
+  if (props.tabIndex || /^(button|input|select|summary)$/.test(tag)) element.dataset.lmSuppressShortcuts = "true";
   element.append(...children);
   return element;
 };
@@ -346,7 +348,6 @@ async function render({ model, el, host, signal }) {
       return fits;
     };
     input.addEventListener("change", () => input.commit());
-    input.addEventListener("keydown", (event) => event.stopPropagation());
     input.show = (v) => {
       if (document.activeElement === input && input.getAttribute("aria-invalid") === "true") return;
       input.value = v;
@@ -579,8 +580,7 @@ async function render({ model, el, host, signal }) {
         h("div", { className: "ss-maps", role: "grid", "aria-label": name }, ...maps));
       if (ragged) {
         const fields = [number((v) => setLength(b, v), { min: 0, max: full[1], whole: true }, { size: 2 }),
-          h("input", { type: "range", min: 0, max: full[1], step: 1, oninput: (event) => setLength(b, Number(event.target.value)),
-            onkeydown: (event) => event.stopPropagation() })];
+          h("input", { type: "range", min: 0, max: full[1], step: 1, oninput: (event) => setLength(b, Number(event.target.value)) })];
         fields.forEach((field) => field.setAttribute("aria-label", t("length", { sample: name })));
         block.firstChild.append(fields[0]);
         block.append(fields[1]);
@@ -700,7 +700,7 @@ async function render({ model, el, host, signal }) {
       parts.push(h("br"), count ? t("parameters", { pair, per: per(paramAxes()), count }) : t("no_parameters"));
     }
     const names = others.map(nameOf).join(words.comma);
-    if (names) parts.push(" ", h("span", { className: "ss-soft" }, t("same_statistics", { names })));
+    if (names) parts.push(wanted.includes("share") ? " " : h("br"), h("span", { className: "ss-soft" }, t("same_statistics", { names })));
     summary.replaceChildren(...parts);
     say(warning, refused() && !S.constant ? t("refuses", { error: refused() }) : "");
     legend.hidden = view !== "both";
@@ -866,7 +866,11 @@ async function render({ model, el, host, signal }) {
   let speaking;
   Object.entries({
     pointermove: follow, pointerdown: follow, pointerleave: leave,
-    click: (event) => { if (event.target.index !== undefined) { pin(event.target.index); } },
+    click: ({ target }) => {
+      if (target.index === undefined) return;
+      target.focus({ preventScroll: true }); // JupyterLab would keep it
+      pin(target.index);
+    },
     dblclick: (event) => { if (event.target.index !== undefined) edit(event.target.index); },
     focusin: (event) => { if (event.target.index !== undefined) {
       grid.querySelectorAll('[role=gridcell][tabindex="0"]').forEach((cell) => (cell.tabIndex = -1));
@@ -887,7 +891,6 @@ async function render({ model, el, host, signal }) {
       else if (/^[0-9.−]$/.test(event.key)) edit(i, event.key);
       else return;
       event.preventDefault();
-      event.stopPropagation();
     },
   }).forEach(([name, handler]) => stage.addEventListener(name, handler));
 
@@ -908,6 +911,7 @@ async function render({ model, el, host, signal }) {
     ...(get("prompt") ? [h("p", {}, promptButton)] : []), message,
     h("div", { className: "ss-read" }, sentence, ...Object.values(lines)),
     ...front(["code"], ""), ...front(["gradient", "edit", "affine", "eps", "reset"]), more, live);
+  root.addEventListener("keydown", (event) => event.ctrlKey || event.metaKey || event.altKey || event.stopPropagation());
   el.append(root);
   if (get("next")) {
     const child = await host.getModel(get("next"));
