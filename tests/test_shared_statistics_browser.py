@@ -566,7 +566,7 @@ def test_keys_are_not_taken_by_jupyterlab(images):
         )
         == 0
     )
-    images.page.evaluate("document.onkeydown = (event) => (window.leaked = event.key)")
+    images.page.evaluate("() => { document.onkeydown = (e) => { window.leaked = e.key; }; }")
     images.cells().nth(1).focus()
     images.press("b", "x")
     assert images.page.evaluate("window.leaked") is None
