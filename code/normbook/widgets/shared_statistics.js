@@ -425,8 +425,9 @@ async function render({ model, el, host, signal }) {
   const VIEWS = ["raw", "centered", "squared", "normalized", "output"];
   const chain = VIEWS.map((view) => {
     const symbol = h("b"), at = h("span"), element = button("", () => set({ view }));
-    element.append(h("small", {}, t(`step_${view}`)), symbol, at);
-    return { view, symbol, at, element };
+    const step = h("small");
+    element.append(step, symbol, at);
+    return { view, step, symbol, at, element };
   });
   const chips = h("div", { className: "ss-chips", role: "group", "aria-label": t("groups") });
   const boxesOf = axes.map((a) => h("input", { type: "checkbox", onchange: () =>
@@ -488,7 +489,8 @@ async function render({ model, el, host, signal }) {
       element: h("div", { className: "ss-chain", role: "group", "aria-label": t("steps") }, ...chain.map((c) => c.element)),
       update() {
         const i = current(), now = get("view"), masked = i === null || S.groups.of[i] < 0;
-        for (const { view, symbol, at, element } of chain) {
+        for (const { view, step, symbol, at, element } of chain) {
+          say(step, t(S.scheme.centered || view !== "squared" ? `step_${view}` : "step_square"));
           element.hidden = view === "centered" && !S.scheme.centered;
           element.setAttribute("aria-pressed", now === view || (now === "both" && /raw|norm/.test(view)));
           say(symbol, S.scheme.centered || view !== "squared" ? words.symbols[view] : "x²");
@@ -719,7 +721,7 @@ async function render({ model, el, host, signal }) {
   function drawChips() {
     const { size } = S.lit;
     if (!size || size > 12) {
-      return chips.replaceChildren(h("span", { className: "ss-soft" }, size ? t("many", { groups: size }) : t("no_parameters")));
+      return chips.replaceChildren(h("span", { className: "ss-soft" }, size ? t("many", { groups: members.filter((all) => all.length).length }) : t("no_parameters")));
     }
     if (chips.childElementCount !== S.lit.size || !chips.querySelector("button")) {
       chips.replaceChildren(...members.map((_, g) => button("", () => {
@@ -791,7 +793,7 @@ async function render({ model, el, host, signal }) {
     const told = [];
     if (get("share") === "parameters") {
       told.push(S.params ? t("shares_parameters", { count: members[p].length, group: where(i, paramAxes()) }) : t("no_parameters"));
-    } else told.push(constant ? t("constant") : count === 1 ? t("alone") : t("shares", { count, group }));
+    } else told.push(constant ? t("constant") : count === 1 ? t("alone") : t(centered ? "shares" : "shares_square", { count, group }));
     if (constant && get("batches").some(Boolean) && !get("batches")[own]) told.push(t("unseen", { group }));
     if (count > 1 && !constant && variance === 0) told.push(t("zero_variance"));
     return [told.join(words.stop), written];
