@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from normbook.examples import FEATURE_MAPS, FOUR_TOKENS, THREE_SCALES
+from normbook.examples import CONV_OUTPUT, FEATURE_MAPS, FOUR_TOKENS, THREE_SCALES
 from normbook.figures import (
     PALETTE,
     PATTERNS,
@@ -113,6 +113,15 @@ def test_three_axes_stay_inside_the_picture(scheme):
     for rect in svg.findall("rect"):
         assert 0 <= float(rect.get("x")) <= width - float(rect.get("width"))
         assert 0 <= float(rect.get("y")) <= height - float(rect.get("height"))
+
+
+@pytest.mark.parametrize("show", ["values", "groups"])
+def test_narrow_maps_leave_room_for_their_labels(show):
+    figure = draw_sharing(BATCH_NORM_2D, x=CONV_OUTPUT.x, caption="c", show=show)
+    svg = next(parse(figure).iter("svg"))
+    starts = [float(text.get("x")) for text in svg.iter("text") if text.get("class") == "nb-label"]
+    room = 8 * 7.5  # px: "n=0, c=1" at 13 px
+    assert starts[0] + room <= starts[1] and starts[1] + room <= float(svg.get("width"))
 
 
 def test_no_two_cells_overlap():

@@ -30,7 +30,7 @@ PATTERNS = (
 
 # px: side of a cell and font size, with the value of the cell in it or the number of its group.
 CELL, SMALL_CELL = (28, 14), (17, 10)
-GAP, LABEL = 14, 18  # px: the space between maps, the height of a label
+GAP, LABEL, LABEL_WIDTH = 14, 18, 62  # px: between maps; a label's height, and room for "n=0, c=0"
 
 _STYLE = """
 .nb-figure { margin: 1.2em 0 }
@@ -134,7 +134,8 @@ def _draw_cells(cells, groups, texts, alt, side, font):
     map_width, map_height = width * cell_width, height * side
     every_map = len(shape) == 4  # has a label of its own
     top = 0 if every_map else LABEL * (len(shape) == 3)
-    step_x, step_y = map_width + GAP, map_height + (GAP + LABEL if every_map else 6)
+    step_x = max(map_width, LABEL_WIDTH if every_map else 0) + GAP
+    step_y = map_height + (GAP + LABEL if every_map else 6)
     second = AXIS_NAMES[cells.replace("(", "").split()[1]].replace("group", "channel")
 
     prefix = "p" + hashlib.sha256(f"{alt}{texts}".encode()).hexdigest()[:8]
