@@ -20,7 +20,8 @@ SABOTAGE = {
     "a wrong axis": """
         from dataclasses import replace
         from normbook import scheme
-        for name, stats in {"LAYER_NORM_CHW": "c", "LAYER_NORM": "d"}.items():
+        wrong = {"LAYER_NORM_CHW": "c", "LAYER_NORM": "d", "BATCH_NORM_2D": "n"}
+        for name, stats in wrong.items():
             setattr(scheme, name, replace(getattr(scheme, name), stats=stats))
     """,
     "ε outside the root": """
@@ -36,11 +37,37 @@ SABOTAGE = {
         for name in ("BATCH_NORM_2D", "GROUP_NORM_1"):
             setattr(scheme, name, replace(getattr(scheme, name), params="c h w"))
     """,
+    "running variance biased": """
+        from normbook import layers
+        update = layers._NormBase._update_running
+        def sabotaged(self, mean, var, m, factor):
+            update(self, mean, var * ((m - 1) / m), m, factor)
+        layers._NormBase._update_running = sabotaged
+    """,
+    "train and eval swapped": """
+        from normbook import layers
+        forward = layers._BatchNorm.forward
+        def sabotaged(self, input):
+            self.training = not self.training
+            output = forward(self, input)
+            self.training = not self.training
+            return output
+        layers._BatchNorm.forward = sabotaged
+    """,
 }
 
 # Where each must be noticed.
 DEPENDS = [
-    *(("layer_norm_cnn", name) for name in SABOTAGE),
+    ("batch_norm", "Bessel's variance"),
+    ("batch_norm", "a wrong axis"),
+    ("batch_norm", "ε outside the root"),
+    ("batch_norm", "γ per element"),
+    ("batch_norm", "running variance biased"),
+    ("batch_norm", "train and eval swapped"),
+    ("layer_norm_cnn", "Bessel's variance"),
+    ("layer_norm_cnn", "a wrong axis"),
+    ("layer_norm_cnn", "ε outside the root"),
+    ("layer_norm_cnn", "γ per element"),
     ("index", "Bessel's variance"),
     ("index", "a wrong axis"),
 ]
