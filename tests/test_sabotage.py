@@ -54,6 +54,24 @@ SABOTAGE = {
             return output
         layers._BatchNorm.forward = sabotaged
     """,
+    "LN per sample": """
+        from dataclasses import replace
+        from normbook import scheme
+        scheme.LAYER_NORM_TOKEN = replace(scheme.LAYER_NORM_TOKEN, stats="n")
+    """,
+    "γ in front of the means": """
+        from normbook import arithmetic
+        gradients = arithmetic.gradients
+        def sabotaged(dy, centered, var, m, gamma, *rest):
+            dx, *others = gradients(dy, centered, var, m, None, *rest)
+            return dx if gamma is None else dx * gamma, *others
+        arithmetic.gradients = sabotaged
+    """,
+    "RMSNorm that centers": """
+        from dataclasses import replace
+        from normbook import scheme
+        scheme.RMS_NORM = replace(scheme.RMS_NORM, centered=True)
+    """,
 }
 
 # Where each must be noticed.
@@ -68,6 +86,12 @@ DEPENDS = [
     ("layer_norm_cnn", "a wrong axis"),
     ("layer_norm_cnn", "ε outside the root"),
     ("layer_norm_cnn", "γ per element"),
+    ("layer_norm_nlp", "Bessel's variance"),
+    ("layer_norm_nlp", "a wrong axis"),
+    ("layer_norm_nlp", "ε outside the root"),
+    ("layer_norm_nlp", "LN per sample"),
+    ("layer_norm_nlp", "γ in front of the means"),
+    ("layer_norm_nlp", "RMSNorm that centers"),
     ("index", "Bessel's variance"),
     ("index", "a wrong axis"),
 ]
