@@ -72,6 +72,21 @@ SABOTAGE = {
         from normbook import scheme
         scheme.RMS_NORM = replace(scheme.RMS_NORM, centered=True)
     """,
+    "norm after tanh": """
+        import numpy as np
+        from normbook import normalize as module
+        right_normalize, right_tanh, put_off = module.normalize, np.tanh, []
+        def without(x, scheme, *args, **kwargs):
+            result = right_normalize(x, scheme, *args, **kwargs)
+            if scheme.name != "LayerNorm":
+                return result
+            put_off[:] = [(scheme, *args)]
+            return result._replace(output=x)
+        def with_norm(x):
+            output = right_tanh(x)
+            return right_normalize(output, *put_off.pop()).output if put_off else output
+        module.normalize, np.tanh = without, with_norm
+    """,
 }
 
 # Where each must be noticed.
@@ -92,6 +107,13 @@ DEPENDS = [
     ("layer_norm_nlp", "LN per sample"),
     ("layer_norm_nlp", "γ in front of the means"),
     ("layer_norm_nlp", "RMSNorm that centers"),
+    ("rnn", "Bessel's variance"),
+    ("rnn", "a wrong axis"),
+    ("rnn", "ε outside the root"),
+    ("rnn", "norm after tanh"),
+    ("transformer", "Bessel's variance"),
+    ("transformer", "ε outside the root"),
+    ("transformer", "LN per sample"),
     ("index", "Bessel's variance"),
     ("index", "a wrong axis"),
 ]
