@@ -116,6 +116,12 @@ DEPENDS = [
     ("transformer", "LN per sample"),
     ("index", "Bessel's variance"),
     ("index", "a wrong axis"),
+    ("before_you_start", "Bessel's variance"),
+    ("before_you_start", "a wrong axis"),
+    ("motivation", "Bessel's variance"),
+    ("motivation", "a wrong axis"),
+    ("motivation", "ε outside the root"),
+    ("motivation", "γ per element"),
 ]
 
 

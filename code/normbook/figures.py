@@ -34,7 +34,7 @@ GAP, LABEL, LABEL_WIDTH = 14, 18, 62  # px: between maps; a label's height, and 
 
 _STYLE = """
 .nb-figure { margin: 1.2em 0 }
-.nb-panels { display: flex; flex-wrap: wrap; gap: 1.4em 2em; align-items: flex-start }
+.nb-panels { display: flex; flex-wrap: wrap; gap: 1.4em 1.6em; align-items: flex-start }
 .nb-panel { min-width: 250px; max-width: 100% }
 .nb-panel p { margin: 0 0 .3em; line-height: 1.35; width: 0; min-width: 100% }
 .nb-panel > svg { display: block; max-width: 100%; height: auto; color: inherit }
