@@ -92,6 +92,9 @@ def test_masked_cells_are_empty():
     texts = [text.text for text in svg.findall("text") if text.get("class") != "nb-label"]
     assert [float(text) for text in texts] == x[mask].ravel().tolist()
     assert "4 cells, μ 0.75" in figure._repr_html_()
+    tokens = draw_sharing(LAYER_NORM_TOKEN, x=x, caption="c", mask=mask)
+    alt = next(parse(tokens).iter("svg")).get("aria-label")
+    assert "4 in all" in alt and "padding takes no part" in alt
 
 
 def test_legend_has_the_statistics():
