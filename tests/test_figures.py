@@ -97,6 +97,13 @@ def test_masked_cells_are_empty():
     assert "4 in all" in alt and "padding takes no part" in alt
 
 
+def test_legend_leaves_out_groups_without_a_cell():
+    mask = np.array([[True, True, True, False], [True, False, False, False]])
+    figure = draw_sharing(LAYER_NORM_TOKEN, x=FOUR_TOKENS.x[:, :3], mask=mask[:, :3], caption="c")
+    labels = [label.text for label in parse(figure).iter("b")]
+    assert labels == ["n=0, t=0", "n=0, t=1", "n=0, t=2", "n=1, t=0"]
+
+
 def test_legend_has_the_statistics():
     text = "".join(parse(draw_sharing(LAYER_NORM_CHW, x=FEATURE_MAPS.x, caption="c")).itertext())
     assert "n=0 75 cells, μ 0.4933, σ² 0.3566" in text

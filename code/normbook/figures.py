@@ -203,6 +203,8 @@ def _legend(scheme, x, mask):
     mean, var, count = (value.ravel().tolist() for value in statistics(x, scheme, mask))
     items = []
     for group, label in enumerate(scheme.group_labels(x.shape)):
+        if not count[group]:  # all its cells are masked, so it has neither mean nor variance
+            continue
         prefix = "l" + hashlib.sha256(f"{scheme}{label}{x.shape}".encode()).hexdigest()[:8]
         swatch = (
             f'<svg aria-hidden="true" width="18" height="18">{_pattern(prefix, group)}'
