@@ -22,6 +22,7 @@ SAME = {
     "ONE_TO_FIVE": "ln.s004.one_to_five",
     "THREE_SCALES": "ln.s004.batch3",
     "RANDN": "ln.s004.randn",
+    "RECURRENT": "rnn.ln_rnn_ba_eq4",
 }
 
 
@@ -43,6 +44,15 @@ def test_ragged():
     for t, step in enumerate(vector["expected"]["per_step"]):
         np.testing.assert_allclose(x[real[:, t], t].mean(0), step["mean"], atol=1e-12)
         np.testing.assert_allclose(x[:, t].var(0), step["padded_var"], atol=1e-12)
+
+
+def test_recurrent_weights():
+    for vector in (v for v in VECTORS.values() if v["chapter"] == "rnn" and "W_xh" in v["inputs"]):
+        for name, part in zip(
+            ("W_xh", "W_hh", "gamma", "beta"), examples.RECURRENT.weights, strict=True
+        ):
+            np.testing.assert_array_equal(part, vector["inputs"][name])
+            assert part.dtype == np.float64
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from normbook.examples import FEATURE_MAPS, FOUR_TOKENS, THREE_SCALES
+from normbook.examples import CONV_OUTPUT, FEATURE_MAPS, FOUR_TOKENS, THREE_SCALES
 from normbook.figures import (
     PALETTE,
     PATTERNS,
@@ -92,6 +92,16 @@ def test_masked_cells_are_empty():
     texts = [text.text for text in svg.findall("text") if text.get("class") != "nb-label"]
     assert [float(text) for text in texts] == x[mask].ravel().tolist()
     assert "4 cells, μ 0.75" in figure._repr_html_()
+    tokens = draw_sharing(LAYER_NORM_TOKEN, x=x, caption="c", mask=mask)
+    alt = next(parse(tokens).iter("svg")).get("aria-label")
+    assert "4 in all" in alt and "padding takes no part" in alt
+
+
+def test_legend_leaves_out_groups_without_a_cell():
+    mask = np.array([[True, True, True, False], [True, False, False, False]])
+    figure = draw_sharing(LAYER_NORM_TOKEN, x=FOUR_TOKENS.x[:, :3], mask=mask[:, :3], caption="c")
+    labels = [label.text for label in parse(figure).iter("b")]
+    assert labels == ["n=0, t=0", "n=0, t=1", "n=0, t=2", "n=1, t=0"]
 
 
 def test_legend_has_the_statistics():
@@ -113,6 +123,15 @@ def test_three_axes_stay_inside_the_picture(scheme):
     for rect in svg.findall("rect"):
         assert 0 <= float(rect.get("x")) <= width - float(rect.get("width"))
         assert 0 <= float(rect.get("y")) <= height - float(rect.get("height"))
+
+
+@pytest.mark.parametrize("show", ["values", "groups"])
+def test_narrow_maps_leave_room_for_their_labels(show):
+    figure = draw_sharing(BATCH_NORM_2D, x=CONV_OUTPUT.x, caption="c", show=show)
+    svg = next(parse(figure).iter("svg"))
+    starts = [float(text.get("x")) for text in svg.iter("text") if text.get("class") == "nb-label"]
+    room = 8 * 7.5  # px: "n=0, c=1" at 13 px
+    assert starts[0] + room <= starts[1] and starts[1] + room <= float(svg.get("width"))
 
 
 def test_no_two_cells_overlap():

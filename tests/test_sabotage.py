@@ -20,7 +20,8 @@ SABOTAGE = {
     "a wrong axis": """
         from dataclasses import replace
         from normbook import scheme
-        for name, stats in {"LAYER_NORM_CHW": "c", "LAYER_NORM": "d"}.items():
+        wrong = {"LAYER_NORM_CHW": "c", "LAYER_NORM": "d", "BATCH_NORM_2D": "n"}
+        for name, stats in wrong.items():
             setattr(scheme, name, replace(getattr(scheme, name), stats=stats))
     """,
     "ε outside the root": """
@@ -36,13 +37,91 @@ SABOTAGE = {
         for name in ("BATCH_NORM_2D", "GROUP_NORM_1"):
             setattr(scheme, name, replace(getattr(scheme, name), params="c h w"))
     """,
+    "running variance biased": """
+        from normbook import layers
+        update = layers._NormBase._update_running
+        def sabotaged(self, mean, var, m, factor):
+            update(self, mean, var * ((m - 1) / m), m, factor)
+        layers._NormBase._update_running = sabotaged
+    """,
+    "train and eval swapped": """
+        from normbook import layers
+        forward = layers._BatchNorm.forward
+        def sabotaged(self, input):
+            self.training = not self.training
+            output = forward(self, input)
+            self.training = not self.training
+            return output
+        layers._BatchNorm.forward = sabotaged
+    """,
+    "LN per sample": """
+        from dataclasses import replace
+        from normbook import scheme
+        scheme.LAYER_NORM_TOKEN = replace(scheme.LAYER_NORM_TOKEN, stats="n")
+    """,
+    "γ in front of the means": """
+        from normbook import arithmetic
+        gradients = arithmetic.gradients
+        def sabotaged(dy, centered, var, m, gamma, *rest):
+            dx, *others = gradients(dy, centered, var, m, None, *rest)
+            return dx if gamma is None else dx * gamma, *others
+        arithmetic.gradients = sabotaged
+    """,
+    "RMSNorm that centers": """
+        from dataclasses import replace
+        from normbook import scheme
+        scheme.RMS_NORM = replace(scheme.RMS_NORM, centered=True)
+    """,
+    "norm after tanh": """
+        import numpy as np
+        from normbook import normalize as module
+        right_normalize, right_tanh, put_off = module.normalize, np.tanh, []
+        def without(x, scheme, *args, **kwargs):
+            result = right_normalize(x, scheme, *args, **kwargs)
+            if scheme.name != "LayerNorm":
+                return result
+            put_off[:] = [(scheme, *args)]
+            return result._replace(output=x)
+        def with_norm(x):
+            output = right_tanh(x)
+            return right_normalize(output, *put_off.pop()).output if put_off else output
+        module.normalize, np.tanh = without, with_norm
+    """,
 }
 
 # Where each must be noticed.
 DEPENDS = [
-    *(("layer_norm_cnn", name) for name in SABOTAGE),
+    ("batch_norm", "Bessel's variance"),
+    ("batch_norm", "a wrong axis"),
+    ("batch_norm", "ε outside the root"),
+    ("batch_norm", "γ per element"),
+    ("batch_norm", "running variance biased"),
+    ("batch_norm", "train and eval swapped"),
+    ("layer_norm_cnn", "Bessel's variance"),
+    ("layer_norm_cnn", "a wrong axis"),
+    ("layer_norm_cnn", "ε outside the root"),
+    ("layer_norm_cnn", "γ per element"),
+    ("layer_norm_nlp", "Bessel's variance"),
+    ("layer_norm_nlp", "a wrong axis"),
+    ("layer_norm_nlp", "ε outside the root"),
+    ("layer_norm_nlp", "LN per sample"),
+    ("layer_norm_nlp", "γ in front of the means"),
+    ("layer_norm_nlp", "RMSNorm that centers"),
+    ("rnn", "Bessel's variance"),
+    ("rnn", "a wrong axis"),
+    ("rnn", "ε outside the root"),
+    ("rnn", "norm after tanh"),
+    ("transformer", "Bessel's variance"),
+    ("transformer", "ε outside the root"),
+    ("transformer", "LN per sample"),
     ("index", "Bessel's variance"),
     ("index", "a wrong axis"),
+    ("before_you_start", "Bessel's variance"),
+    ("before_you_start", "a wrong axis"),
+    ("motivation", "Bessel's variance"),
+    ("motivation", "a wrong axis"),
+    ("motivation", "ε outside the root"),
+    ("motivation", "γ per element"),
 ]
 
 

@@ -1,6 +1,7 @@
 import inspect
 
 from normbook import arithmetic
+from normbook.scheme import Scheme
 from normbook.source import show_source
 
 
@@ -9,3 +10,9 @@ def test_shows_the_code_that_runs():
     assert shown.startswith("```python\n") and shown.endswith("\n```")
     for function in (arithmetic.moments, arithmetic.hide):
         assert inspect.getsource(function).rstrip() in shown
+
+
+def test_methods_start_at_the_left_margin():
+    shown = show_source(Scheme.with_lengths, arithmetic.hide).data
+    assert shown.startswith("```python\ndef with_lengths(self")
+    assert "\n\ndef hide(values" in shown

@@ -68,8 +68,10 @@ def tensor(values):
 
 
 def test_every_vector_is_tested():
-    assert TESTED == set(VECTORS)
-    assert len(VECTORS) == 38
+    # Those of recurrent networks and of the Transformer are for modules of their own.
+    core = {identifier for identifier in VECTORS if not identifier.startswith(("rnn.", "tf."))}
+    assert TESTED == core
+    assert len(core) == 38
 
 
 @pytest.mark.parametrize("identifier", NORMALIZED)

@@ -84,3 +84,8 @@ def test_raises_wants_an_error():
         raises(ValueError, lambda: 1)
     with pytest.raises(ZeroDivisionError):
         raises(ValueError, lambda: 1 / 0)
+
+
+def test_table_shows_a_rounding_error_as_one():
+    assert repr(verify(("difference", 0.0, 4.44e-16))).split()[-2] == "4e-16"
+    assert repr(verify(("third", 1 / 3, 1 / 3))).split()[-2] == "0.3333333"

@@ -37,6 +37,30 @@ class Example:
         return np.shape(self.values)
 
 
+@dataclass(frozen=True)
+class RecurrentExample(Example):
+    """A batch of sequences, and a recurrent layer with layer norm to put them through.
+
+    With the state h, the layer sums up a = W_xh x + W_hh h in every time step.
+
+    Attributes
+    ----------
+    W_xh, W_hh : the layer's weights, a row for each of its units.
+    gamma, beta : the layer norm's scale and shift, one of each for every unit.
+    """
+
+    W_xh: tuple
+    W_hh: tuple
+    gamma: tuple
+    beta: tuple
+
+    @property
+    def weights(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """W_xh, W_hh, gamma and beta in float64, new arrays each time."""
+        parts = self.W_xh, self.W_hh, self.gamma, self.beta
+        return tuple(np.array(values, dtype=np.float64) for values in parts)
+
+
 def _maps(*samples: str) -> tuple:
     """Feature maps from digits: a string a sample, a line a channel, a word a row."""
     return tuple(
@@ -138,4 +162,23 @@ RANDN = Example(
         (-0.4089, 0.5864, -1.2565, 0.6122, -0.1534),
         (0.7772, -0.4230, -0.9149, 0.5048, 0.5255),
     ),
+)
+
+RECURRENT = RecurrentExample(
+    title="two samples of three time steps with three features, and a layer of four units",
+    source="document 002, its part on recurrent networks; it has no numbers, so these are made up",
+    cells="n t d",
+    values=(
+        ((-1.5, -0.5, 0.5), (0.0, 1.0, -1.5), (1.5, -1.0, 0.0)),
+        ((0.5, 1.5, -1.0), (-1.5, -0.5, 0.5), (0.0, 1.0, -1.5)),
+    ),
+    W_xh=((-0.6, 0.4, 0.0), (0.0, -0.4, 0.6), (0.6, 0.2, -0.2), (-0.2, -0.6, 0.4)),
+    W_hh=(
+        (-0.5, 0.375, 0.125, -0.125),
+        (-0.25, -0.5, 0.375, 0.125),
+        (0.0, -0.25, -0.5, 0.375),
+        (0.25, 0.0, -0.25, -0.5),
+    ),
+    gamma=(1.0, 0.5, 1.5, 2.0),
+    beta=(0.0, 0.1, -0.2, 0.3),
 )

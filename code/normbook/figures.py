@@ -30,13 +30,13 @@ PATTERNS = (
 
 # px: side of a cell and font size, with the value of the cell in it or the number of its group.
 CELL, SMALL_CELL = (28, 14), (17, 10)
-GAP, LABEL = 14, 18  # px: the space between maps, the height of a label
+GAP, LABEL, LABEL_WIDTH = 14, 18, 62  # px: between maps; a label's height, and room for "n=0, c=0"
 
 _STYLE = """
 .nb-figure { margin: 1.2em 0 }
-.nb-panels { display: flex; flex-wrap: wrap; gap: 1.4em 2em; align-items: flex-start }
-.nb-panel { min-width: 250px; max-width: 100% }
-.nb-panel p { margin: 0 0 .3em; line-height: 1.35; width: 0; min-width: 100% }
+.nb-panels { display: flex; flex-wrap: wrap; gap: 1.4em 1.6em; align-items: flex-start }
+.nb-panel { min-width: min(290px, 100%); max-width: 100% }
+.nb-panel p { margin: 0 0 .3em; font-size: .95em; line-height: 1.35; width: 0; min-width: 100% }
 .nb-panel > svg { display: block; max-width: 100%; height: auto; color: inherit }
 .nb-panel text { fill: currentColor; font-family: ui-monospace, Menlo, Consolas, monospace;
   text-anchor: middle; dominant-baseline: central }
@@ -44,7 +44,7 @@ _STYLE = """
 .nb-panel .nb-label { text-anchor: start }
 .nb-panel .nb-end { text-anchor: end }
 .nb-legend { display: flex; flex-wrap: wrap; gap: .2em 1em; width: 0; min-width: 100%;
-  list-style: none; margin: .5em 0 0; padding: 0; font-size: .85em }
+  list-style: none; margin: .5em 0 0; padding: 0; font-size: .83em }
 .nb-legend li { display: inline-flex; gap: .4em; align-items: center; margin: 0 }
 .nb-legend svg { flex: none }
 .nb-figure figcaption { margin-top: .7em; font-size: .9em }
@@ -111,7 +111,10 @@ def _panel(scheme, x, share, show, mask):
         "" if group < 0 else f"{group if small else value:g}"
         for group, value in zip(groups.flat, x.flat, strict=True)
     ]
-    alt = f"{scheme.name}: {title}, {count} in all, on a tensor of shape {x.shape}"
+    drawn = np.unique(groups[groups >= 0]).size
+    alt = f"{scheme.name}: {title}, {drawn} in all, on a tensor of shape {x.shape}"
+    if mask is not None and share == "statistics":
+        alt += ", whose padding takes no part"
     heading = f"<p><strong>{html.escape(scheme.name)}</strong><br/>{html.escape(title)}</p>"
     legend = _legend(scheme, x, mask) if share == "statistics" and count <= len(PALETTE) else ""
     cells = _draw_cells(scheme.cells, groups, texts, alt, *(SMALL_CELL if small else CELL))
@@ -134,7 +137,8 @@ def _draw_cells(cells, groups, texts, alt, side, font):
     map_width, map_height = width * cell_width, height * side
     every_map = len(shape) == 4  # has a label of its own
     top = 0 if every_map else LABEL * (len(shape) == 3)
-    step_x, step_y = map_width + GAP, map_height + (GAP + LABEL if every_map else 6)
+    step_x = max(map_width, LABEL_WIDTH if every_map else 0) + GAP
+    step_y = map_height + (GAP + LABEL if every_map else 6)
     second = AXIS_NAMES[cells.replace("(", "").split()[1]].replace("group", "channel")
 
     prefix = "p" + hashlib.sha256(f"{alt}{texts}".encode()).hexdigest()[:8]
@@ -199,6 +203,8 @@ def _legend(scheme, x, mask):
     mean, var, count = (value.ravel().tolist() for value in statistics(x, scheme, mask))
     items = []
     for group, label in enumerate(scheme.group_labels(x.shape)):
+        if not count[group]:  # all its cells are masked, so it has neither mean nor variance
+            continue
         prefix = "l" + hashlib.sha256(f"{scheme}{label}{x.shape}".encode()).hexdigest()[:8]
         swatch = (
             f'<svg aria-hidden="true" width="18" height="18">{_pattern(prefix, group)}'

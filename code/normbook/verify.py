@@ -141,9 +141,15 @@ def _compare(stated, computed, decimals):
 def _show(values, decimals):
     if values.size > SHOWN_AT_MOST:
         return _size(values)
-    number = ".6g" if decimals is None else f".{decimals}f"
-    form = number if values.dtype.kind == "f" else ""
-    return ", ".join(format(value, form) for value in values.ravel().tolist())
+    return ", ".join(_format(value, decimals) for value in values.ravel().tolist())
+
+
+def _format(value, decimals):
+    if not isinstance(value, float):
+        return str(value)
+    if decimals is not None:
+        return f"{value:.{decimals}f}"
+    return f"{value:.0e}" if 0 < abs(value) < 1e-9 else f"{value:.7g}"
 
 
 def _size(values):

@@ -171,6 +171,7 @@ async def _execute(path, setup, timeout):
         km=_InThisPython(kernel_name="python3"),
         timeout=timeout,
         force_raise_errors=True,
+        coalesce_streams=True,  # several prints in one box, however the kernel sends them
         record_timing=False,  # it would alter the cells' metadata, which the cache goes by
         shutdown_kernel="immediate",
         on_cell_execute=note_place,
