@@ -24,8 +24,9 @@ def test_the_root_opens_the_first_page(book, visit):
 def test_search_works_from_a_file(book, visit):
     page = visit(book / "search.html").page
     page.goto((book / "search.html").as_uri() + "?q=normalization")
-    page.locator("#search-results li a").first.wait_for()
-    assert page.locator("#search-results li a", has_text="Layer normalization").count() == 1
+    results = page.locator("#search-results li a")
+    for title in ("Layer normalization for images", "Batch normalization"):
+        results.filter(has_text=title).first.wait_for()
 
 
 def test_the_network_is_blocked_and_recorded(tmp_path, visit):
