@@ -409,3 +409,10 @@ def test_wide_content_scrolls_inside_itself(small_book, visit):
     page = small_book / "_build/html/chapters/first.html"
     for color_scheme in ("light", "dark"):
         check_page(visit(page, 360, color_scheme), color_scheme)
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    path = tmp_path / "damaged.ipynb"
+    path.write_text('{"cells": [')
+    with pytest.raises(ValueError, match=r"damaged\.ipynb is no notebook"):
+        execute_notebook(path)

@@ -156,8 +156,15 @@ class _InThisPython(AsyncKernelManager):
         return KernelSpecManager(kernel_dirs=[])
 
 
+def _read(path):
+    try:
+        return nbformat.read(path, nbformat.NO_CONVERT)
+    except nbformat.reader.NotJSONError as error:
+        raise ValueError(f"{path} is no notebook: {error}") from error
+
+
 async def _execute(path, setup, timeout):
-    notebook = nbformat.read(path, nbformat.NO_CONVERT)
+    notebook = _read(path)
     cell_count = len(notebook.cells)
     place = "before the first cell"
 
@@ -203,7 +210,7 @@ async def _execute(path, setup, timeout):
 
 def _from_cache(path, cache):
     """The stored run of the notebook at ``path``, or None."""
-    notebook = nbformat.read(path, nbformat.NO_CONVERT)
+    notebook = _read(path)
     try:
         data = cache.match_cache_notebook(notebook).data
     except KeyError:
