@@ -28,9 +28,10 @@ lab: $(INSTALLED) ## open the chapters in JupyterLab
 test: $(TEST_INSTALLED) ## run all tests; they build the book, too
 	$(BIN)/pytest
 
-bench: $(TEST_INSTALLED) ## measure speed: ratios to PyTorch, and to a plain build
+bench: $(TEST_INSTALLED) ## measure speed: the layers, the build, the widget
 	$(BIN)/python tests/bench.py
 	$(BIN)/python tests/bench_build.py
+	$(BIN)/python tests/bench_widget.py
 
 clean: ## remove what was built; .venv stays
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis
