@@ -105,10 +105,15 @@ def execute_all(
             if execution.error is None:
                 _to_cache(execution, cache)
 
-        await asyncio.gather(*map(one, todo))
+        # The longest first, so that none is left to run alone at the end.
+        await asyncio.gather(*map(one, sorted(todo, key=_size, reverse=True)))
 
     _in_own_thread(execute_todo())
     return executions
+
+
+def _size(path):
+    return path.stat().st_size
 
 
 def cache_key(requirements, package=Path(normbook.__file__).parent) -> str:
