@@ -1,5 +1,6 @@
 """What several test modules share."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import axe_playwright_python
 import nbformat
+import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from sphinx_external_toc.parsing import parse_toc_yaml
 
@@ -21,6 +23,22 @@ KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "nam
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 # The theme puts the book's title outside of any landmark.
 AXE_OPTIONS = {"rules": {"region": {"enabled": False}}, "preload": False}
+
+
+VECTORS_FILE = Path(__file__).with_name("vectors.json")
+VECTORS = {v["id"]: v for v in json.loads(VECTORS_FILE.read_text(encoding="utf8"))["vectors"]}
+
+
+def about(tested, identifier):
+    """Marks a test of one vector, and hands it the vector's inputs and expected values.
+
+    The set ``tested`` remembers that it is.
+    """
+    tested.add(identifier)
+    vector = VECTORS[identifier]
+    return pytest.mark.parametrize(
+        ("inputs", "expected"), [(vector["inputs"], vector["expected"])], ids=[identifier]
+    )
 
 
 def build_book(source, *options):

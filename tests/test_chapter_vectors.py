@@ -1,24 +1,14 @@
 """What the chapters compute by code of their own, against numbers from outside."""
 
-import json
-from pathlib import Path
+from functools import partial
 
 import numpy as np
-import pytest
 
-FILE = Path(__file__).with_name("vectors.json")
-VECTORS = {v["id"]: v for v in json.loads(FILE.read_text(encoding="utf8"))["vectors"]}
+import helpers
+from helpers import VECTORS
 
 TESTED = set()
-
-
-def about(identifier):
-    """Marks a test of one vector, and hands it the vector's inputs and expected values."""
-    TESTED.add(identifier)
-    vector = VECTORS[identifier]
-    return pytest.mark.parametrize(
-        ("inputs", "expected"), [(vector["inputs"], vector["expected"])], ids=[identifier]
-    )
+about = partial(helpers.about, TESTED)
 
 
 def close(actual, expected, atol=1e-9):

@@ -1,18 +1,12 @@
 """The examples against the source documents' numbers, as the test vectors hold them."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
+from helpers import VECTORS
 from normbook import examples
 from normbook.scheme import Scheme
 
-VECTORS = {
-    vector["id"]: vector
-    for vector in json.loads(Path(__file__).with_name("vectors.json").read_text("utf8"))["vectors"]
-}
 EXAMPLES = {name: e for name, e in vars(examples).items() if isinstance(e, examples.Example)}
 SAME = {
     "CONV_OUTPUT": "ln.s000.conv",

@@ -1,20 +1,18 @@
 """The package against numbers from outside it: worked examples, papers and torch, recomputed."""
 
-import json
 import math
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
+import helpers
+from helpers import VECTORS
 from normbook import layers
 from normbook import scheme as schemes
 from normbook.normalize import backward, normalize, statistics
-
-FILE = Path(__file__).with_name("vectors.json")
-VECTORS = {v["id"]: v for v in json.loads(FILE.read_text(encoding="utf8"))["vectors"]}
 
 # The layer of every vector that gives statistics and a normalized output.
 NORMALIZED = {
@@ -35,20 +33,12 @@ NORMALIZED = {
     "ln.s004.randn": schemes.LAYER_NORM,
 }
 TESTED = set(NORMALIZED)
+about = partial(helpers.about, TESTED)
 DTYPES = {"float64": "atol_float64", "float32": "atol_float32"}
 LIBRARIES = {"numpy": np.asarray, "torch": torch.as_tensor}
 
 dtypes = pytest.mark.parametrize("dtype", DTYPES)
 libraries = pytest.mark.parametrize("library", LIBRARIES)
-
-
-def about(identifier):
-    """Marks a test of one vector, and hands it the vector's inputs and expected values."""
-    TESTED.add(identifier)
-    vector = VECTORS[identifier]
-    return pytest.mark.parametrize(
-        ("inputs", "expected"), [(vector["inputs"], vector["expected"])], ids=[identifier]
-    )
 
 
 def close(actual, expected, atol=1e-9):

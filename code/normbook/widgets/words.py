@@ -1,22 +1,14 @@
 """Every word that a widget shows, in English and in Chinese."""
 
+from normbook.scheme import AXIS_NAMES
+
 _language = "en"
 
 ENGLISH = {
     "language": "en",
     "comma": ", ",
     "stop": ". ",
-    "axes": {
-        "n": "sample",
-        "c": "channel",
-        "h": "row",
-        "w": "column",
-        "t": "token",
-        "d": "feature",
-        "l": "position",
-        "g": "group",
-        "k": "channel within the group",
-    },
+    "axes": AXIS_NAMES,
     "symbols": {
         "raw": "x",
         "centered": "x − μ",
