@@ -195,17 +195,18 @@ def requirements(tmp_path):
     return file
 
 
-@pytest.mark.parametrize("name", ["module.py", "style.css", "data.csv"])
-def test_cache_key_covers_every_file_of_the_package(name, package, requirements):
+@pytest.mark.parametrize("name", ["module.py", "data.csv"])
+def test_cache_key_covers_what_a_notebook_can_read(name, package, requirements):
     before = cache_key(requirements, package)
     assert cache_key(requirements, package) == before
     (package / name).write_text("a = 2")
     assert cache_key(requirements, package) != before
 
 
-def test_cache_key_ignores_compiled_files(package, requirements):
+@pytest.mark.parametrize("name", ["__pycache__/module.pyc", "style.css", "widget.js"])
+def test_cache_key_ignores_compiled_files_and_front_ends(name, package, requirements):
     before = cache_key(requirements, package)
-    (package / "__pycache__" / "module.pyc").write_text("x")
+    (package / name).write_text("x")
     assert cache_key(requirements, package) == before
 
 

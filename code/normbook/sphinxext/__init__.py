@@ -4,6 +4,7 @@
 ``execute``     runs the notebooks ahead of the build, in parallel, into a cache
 ``values``      what a kernel tells of its variables after the last cell
 ``maths``       MathJax from an installed package, so that formulas need no network
+``minify``      makes scripts and style sheets lighter
 ``widgets``     runs widgets in the page, with no kernel, by ``static/widget_host.js``
 ``citations``   links such as ``bibliography.md#ba2016`` find their entry
 ==============  ================================================================================

@@ -120,7 +120,8 @@ def cache_key(requirements, package=Path(normbook.__file__).parent) -> str:
     """A name that changes with whatever can change a result besides the notebook itself.
 
     That is the Python version, the installed versions of the packages that the file
-    ``requirements`` names, and every file of the folder ``package``.
+    ``requirements`` names, and every file of the folder ``package`` but the widgets' front ends,
+    which run in the browser and are taken from disk when a page is written.
     """
     parts = [sys.version]
     for line in Path(requirements).read_text(encoding="utf8").splitlines():
@@ -129,8 +130,9 @@ def cache_key(requirements, package=Path(normbook.__file__).parent) -> str:
             parts.append(f"{name}=={version(name)}")
         except (InvalidRequirement, PackageNotFoundError):
             parts.append(line)
-    files = (file for file in Path(package).rglob("*") if file.is_file())
-    for file in sorted(file for file in files if "__pycache__" not in file.parts):
+    for file in sorted(file for file in Path(package).rglob("*") if file.is_file()):
+        if "__pycache__" in file.parts or file.suffix in (".js", ".css"):
+            continue
         content = hashlib.sha256(file.read_bytes()).hexdigest()
         parts.append(f"{file.relative_to(package).as_posix()} {content}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -5,7 +5,7 @@ myst-nb writes the state of a notebook's widgets into its page, and a tag for ea
 code would be a megabyte. Only pages with widgets load it. This module prepares the page:
 
 - The front-end code is the one on disk, even if the notebook ran before it was edited. It is
-  written once, however many widgets run it.
+  minified, and written once, however many widgets run it.
 - The picture that the class draws (``_repr_html_``, ``_repr_svg_`` or ``_repr_png_``) stays before
   the view: for readers without JavaScript, for print, and in case that the widget fails.
 - What would be dead in the page is warned of.
@@ -23,6 +23,8 @@ from myst_nb.core.render import WIDGET_VIEW_MIMETYPE
 from myst_nb.sphinx_ import NbMetadataCollector
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
+
+from normbook.sphinxext.minify import minify
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +96,7 @@ def _refresh_code(state, env):
     for key in LOADS:
         source = getattr(widget_class, key, None)
         if isinstance(source, FileContents):
-            state[key] = str(source)
+            state[key] = minify(str(source), {"_esm": "js", "_css": "css"}[key])
             env.note_dependency(str(source._path))
 
 
@@ -131,7 +133,12 @@ class KeepPicture(SphinxPostTransform):
 
 
 def add_static_files(app, config):
-    config.html_static_path.append(str(Path(__file__).with_name("static")))
+    folder = Path(app.doctreedir, "normbook-static")
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in Path(__file__).with_name("static").iterdir():
+        text = minify(file.read_text(encoding="utf8"), file.suffix[1:])
+        (folder / file.name).write_text(text, encoding="utf8")
+    config.html_static_path.append(str(folder))
 
 
 def setup(app):

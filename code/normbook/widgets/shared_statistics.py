@@ -17,7 +17,6 @@ import traitlets
 
 from normbook.figures import PALETTE, PATTERNS, draw_sharing
 from normbook.scheme import LAYERS, Scheme, axes_of
-from normbook.widgets.front_end import front_end
 from normbook.widgets.words import words_in
 
 MAX_CELLS = 4096
@@ -145,8 +144,8 @@ class SharedStatistics(anywidget.AnyWidget):
 
     VIEWS = ("raw", "centered", "squared", "normalized", "output", "gradient", "both")
 
-    _esm = front_end(Path(__file__).with_suffix(".js"))
-    _css = front_end(Path(__file__).with_suffix(".css"))
+    _esm = Path(__file__).with_suffix(".js")
+    _css = Path(__file__).with_suffix(".css")
 
     values = Tensor()
     scheme = traitlets.Instance(Scheme).tag(
