@@ -18,6 +18,7 @@ from normbook.figures import (
     draw_flow,
     draw_sharing,
 )
+from normbook.scales import scale_for
 from normbook.scheme import (
     BATCH_NORM_1D_LENGTH,
     BATCH_NORM_2D,
@@ -223,12 +224,16 @@ def lines(plot):
         )
 
 
+def number(text):
+    return float(text.replace("−", "-"))
+
+
 def ticks(plot):
     """The numbers at either axis, each with its place in pixels."""
     svg = next(parse(draw_curves(plot, caption="c")).iter("svg"))
     texts = [t for t in svg.findall("text") if t.get("class") not in ("nb-axis", "nb-label")]
-    x = [(float(t.text), float(t.get("x"))) for t in texts if t.get("class") is None]
-    y = [(float(t.text), float(t.get("y"))) for t in texts if t.get("class") == "nb-end"]
+    x = [(number(t.text), float(t.get("x"))) for t in texts if t.get("class") is None]
+    y = [(number(t.text), float(t.get("y"))) for t in texts if t.get("class") == "nb-end"]
     return np.array(x), np.array(y)
 
 
@@ -284,6 +289,51 @@ def test_curves_have_colors_names_and_labels():
     assert label == "a title: height (m), against width (m)"
 
 
+def test_a_line_has_a_gap_where_there_is_no_value():
+    ((group, _),) = lines(
+        Plot("t", "x", "y", (Curve(range(6), [1, 2, np.nan, 3, np.nan, 4], "c"),))
+    )
+    line, alone = (path.get("d") for path in group.findall("path"))
+    assert [part.count("L") for part in line.split("M")[1:]] == [1, 0, 0]
+    assert alone.count("h0") == 2  # the points without a neighbor
+
+
+def test_a_band_lies_around_its_curve():
+    x, y = np.arange(5), np.array([1, 3, 2, 5, 4])
+    low, high = y - np.array([1, 1, np.nan, 0, 1]), y + 2
+    curve = Curve(x, y, "c", low=low, high=high)
+    plot = Plot("t", "x", "y", (curve,))
+    svg = next(parse(draw_curves(plot, caption="c")).iter("svg"))
+    (band,) = (path for path in svg.findall("path") if path.get("fill"))
+    assert band.get("fill") == STROKES[0][0]
+    to_x, to_y = (np.polynomial.Polynomial.fit(*axis.T, 1) for axis in ticks(plot))
+    parts = [
+        np.array(re.findall(r"[-\d.]+", part), float).reshape(-1, 2)
+        for part in band.get("d").split("M")[1:]
+    ]
+    for part, run in zip(parts, (slice(0, 2), slice(3, 5)), strict=True):
+        around = np.concatenate([high[run], low[run][::-1]])
+        np.testing.assert_allclose(
+            part[:, 0], to_x(np.concatenate([x[run], x[run][::-1]])), atol=0.3
+        )
+        np.testing.assert_allclose(part[:, 1], to_y(around), atol=0.3)
+
+
+def test_a_log_scale_puts_equal_ratios_equally_far_apart():
+    curve = Curve([2, 4, 8, 16], [1, 10, 100, 1000], "c")
+    plot = Plot("t", "batch", "loss", (curve,), x_scale="log", y_scale="log")
+    ((_, points),) = lines(plot)
+    np.testing.assert_allclose(np.diff(points, axis=0), np.diff(points, axis=0)[[0] * 3], atol=0.2)
+    x, y = ticks(plot)
+    assert (x[:, 0].tolist(), y[:, 0].tolist()) == ([2, 4, 8, 16], [1, 10, 100, 1000])
+
+
+def test_a_scale_can_be_given():
+    curve = Curve([0, 1], [20, 30], "c")
+    _, y = ticks(Plot("t", "x", "y", (curve,), y_scale=scale_for([0], ends=(0, 100))))
+    assert y[:, 0].tolist() == [0, 20, 40, 60, 80, 100]
+
+
 def test_strokes_differ_in_color_and_in_dashes():
     assert (
         len({color for color, _ in STROKES}) == len({dash for _, dash in STROKES}) == len(STROKES)
@@ -294,10 +344,12 @@ def test_strokes_differ_in_color_and_in_dashes():
     ("curves", "message"),
     [
         ((), "has 0 curves"),
-        ((PATH,) * 5, "5 with a name"),
+        ((PATH,) * 8, "8 with a name"),
         ((Curve([], []),), "0 x and 0 y"),
         ((Curve([1, 2], [1]),), "2 x and 1 y"),
-        ((Curve([1, 2], [1, np.inf]),), "all of them finite"),
+        ((Curve([1, np.inf], [1, 2]),), "all x finite"),
+        ((Curve([1, 2], [1, 2], low=[1], high=[2, 3]),), "1 low and 2 high"),
+        ((Curve([1, 2], [1, np.inf]),), "'t': y holds inf"),
     ],
 )
 def test_bad_curves_are_named(curves, message):

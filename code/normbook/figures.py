@@ -8,11 +8,11 @@ import hashlib
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, floor, log10
 
 import numpy as np
 
 from normbook.normalize import statistics
+from normbook.scales import Scale, scale_for
 from normbook.scheme import AXIS_NAMES, Scheme, axes_of
 
 # Okabe & Ito's palette for all kinds of color vision, without its black.
@@ -304,7 +304,15 @@ def _arrow(*points, dashed=False):
 # px: the area inside the axes, and what stands to its left, right, top and bottom.
 PLOT_AREA, PLOT_MARGINS = (234, 190), (48, 8, 26, 46)
 # The color and the dash pattern of curves with a name, in order; those of the others; of the grid.
-STROKES = tuple((PALETTE[i], dash) for i, dash in ((1, "none"), (4, "6 3"), (2, "2 3"), (3, "9 2")))
+STROKES = (
+    (PALETTE[1], "none"),
+    (PALETTE[4], "6 3"),
+    (PALETTE[2], "2 3"),
+    (PALETTE[3], "9 2"),
+    (PALETTE[0], "9 3 2 3"),
+    (PALETTE[5], "14 3"),
+    ("currentColor", "4 2"),
+)
 THIN = "currentColor", "none"
 FAINT = 'stroke="currentColor" stroke-opacity=".18"'
 
@@ -315,16 +323,19 @@ class Curve:
 
     Attributes
     ----------
-    x, y : the points, in the units of the axes.
+    x, y : the points, in the units of the axes. Where y is NaN, the line has a gap.
     name : what the legend calls it, beside its color and dashes. A curve without a name is thin and
         has the color of the text, as a contour line has.
     dots : whether to mark every point.
+    low, high : the ends of a band around the curve, one of each per point; NaN for none.
     """
 
     x: Sequence[float]
     y: Sequence[float]
     name: str = ""
     dots: bool = False
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
 
 
 @dataclass(frozen=True)
@@ -337,6 +348,7 @@ class Plot:
     x_label, y_label : what the axes measure, with the unit.
     curves : those without a name first, as they are drawn in this order.
     equal : whether one unit is as long on either axis, so that a circle looks like one.
+    x_scale, y_scale : "linear" or "log", for the values of the curves; or the scale itself.
     """
 
     title: str
@@ -344,6 +356,8 @@ class Plot:
     y_label: str
     curves: tuple[Curve, ...]
     equal: bool = False
+    x_scale: Scale | str = "linear"
+    y_scale: Scale | str = "linear"
 
 
 def draw_curves(*plots: Plot, caption: str) -> Figure:
@@ -352,7 +366,7 @@ def draw_curves(*plots: Plot, caption: str) -> Figure:
     Raises
     ------
     ValueError : a plot has no curve or more names than there are strokes; a curve has no points,
-        not as many x as y, or a point that is not finite.
+        not as many x as y, or a value that its scale has no place for.
     """
     return Figure(tuple(_plot_panel(plot) for plot in plots), caption)
 
@@ -364,22 +378,22 @@ def _plot_panel(plot):
             f"{plot.title!r} has {len(plot.curves)} curves, {len(named)} with a name; "
             f"expected at least one, and at most {len(STROKES)} with a name"
         )
-    points = [_points(curve) for curve in plot.curves]
-    x_bounds, y_bounds = _bounds(np.concatenate(points, axis=1), plot.equal)
+    points = [_points(curve) for curve in plot.curves]  # for each, x, y, and both ends of the band
+    x_scale, y_scale = _scales(plot, np.concatenate(points, axis=1))
     (width, height), (left, right, top, bottom) = PLOT_AREA, PLOT_MARGINS
 
     def place_x(x):
-        return left + width * (x - x_bounds[0]) / (x_bounds[1] - x_bounds[0])
+        return left + width * x_scale.place(x)
 
     def place_y(y):
-        return top + height * (y_bounds[1] - y) / (y_bounds[1] - y_bounds[0])
+        return top + height * (1 - y_scale.place(y))
 
     body = [f'<rect x="{left}" y="{top}" width="{width}" height="{height}" fill="none" {FAINT}/>']
-    for tick, text in _ticks(*x_bounds):
+    for tick, text in zip(x_scale.ticks, x_scale.labels, strict=True):
         x = f"{place_x(tick):.1f}"
         body.append(f'<path d="M{x} {top}v{height}" {FAINT}/>')
         body.append(f'<text x="{x}" y="{top + height + 12}">{text}</text>')
-    for tick, text in _ticks(*y_bounds):
+    for tick, text in zip(y_scale.ticks, y_scale.labels, strict=True):
         y = f"{place_y(tick):.1f}"
         body.append(f'<path d="M{left} {y}h{width}" {FAINT}/>')
         body.append(f'<text class="nb-end" x="{left - 5}" y="{y}">{text}</text>')
@@ -387,9 +401,10 @@ def _plot_panel(plot):
     body.append(f'<text class="nb-axis" {below}>{html.escape(plot.x_label)}</text>')
     body.append(_label(0, 9, plot.y_label))
     strokes = iter(STROKES)
-    for curve, (x, y) in zip(plot.curves, points, strict=True):
+    for curve, (x, *ys) in zip(plot.curves, points, strict=True):
         stroke = next(strokes) if curve.name else THIN
-        body.append(_draw_line(place_x(x), place_y(y), stroke, curve.dots))
+        x, (y, low, high) = place_x(x), map(place_y, ys)
+        body.append(_draw_band(x, low, high, stroke) + _draw_line(x, y, stroke, curve.dots))
 
     alt = html.escape(f"{plot.title}: {plot.y_label}, against {plot.x_label}")
     size = left + width + right, top + height + bottom
@@ -407,37 +422,59 @@ def _plot_panel(plot):
 
 
 def _points(curve):
-    x, y = (np.asarray(values, dtype=float).ravel() for values in (curve.x, curve.y))
-    if x.size != y.size or not x.size or not np.isfinite([x, y]).all():
+    values = [np.asarray(v, dtype=float).ravel() for v in (curve.x, curve.y)]
+    for end in (curve.low, curve.high):
+        values.append(np.full_like(values[1], np.nan) if end is None else np.ravel(end))
+    x, y, low, high = values
+    if not x.size or len({v.size for v in values}) > 1 or not np.isfinite(x).all():
         raise ValueError(
-            f"the curve {curve.name!r} has {x.size} x and {y.size} y; "
-            "expected as many of both, at least one, all of them finite"
+            f"the curve {curve.name!r} has {x.size} x and {y.size} y, {low.size} low and "
+            f"{high.size} high; expected as many of each, at least one, all x finite"
         )
-    return np.stack([x, y])
+    return np.stack(values)
 
 
-def _bounds(points, equal):
-    """The lowest and the highest value of either axis, with some room around the points."""
-    low, high = points.min(axis=1), points.max(axis=1)
-    half = np.where(high > low, 0.53 * (high - low), 0.5)
-    if equal:
-        half = np.array(PLOT_AREA) * np.max(half / PLOT_AREA)
-    return np.stack([(low + high) / 2 - half, (low + high) / 2 + half], axis=1).tolist()
-
-
-def _ticks(low, high):
-    """Round numbers between the two, two to six of them, each with its text."""
-    step = 10.0 ** floor(log10((high - low) / 4))
-    step *= next(factor for factor in (1, 2, 5, 10) if (high - low) / (step * factor) <= 5)
-    for k in range(ceil(low / step), floor(high / step) + 1):
-        yield k * step, f"{k * step:.6g}"  # 3 times 0.1 is not quite 0.3
+def _scales(plot, points):
+    scales = [
+        scale
+        if isinstance(scale, Scale)
+        else scale_for(values, scale, name=f"{plot.title!r}: {name}")
+        for name, scale, values in (
+            ("x", plot.x_scale, points[0]),
+            ("y", plot.y_scale, points[1:]),
+        )
+    ]
+    if plot.equal:
+        ends = np.array([(scale.low, scale.high) for scale in scales])
+        half = np.array(PLOT_AREA) * np.max(np.ptp(ends, axis=1) / 2 / PLOT_AREA)
+        ends = ends.mean(axis=1)[:, None] + half[:, None] * (-1, 1)
+        scales = [scale_for(e, ends=e.tolist()) for e in ends]
+    return scales
 
 
 def _draw_line(x, y, stroke, dots=False):
-    points = [f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True)]
+    runs = [[f"{a:.1f} {b:.1f}" for a, b in zip(*run, strict=True)] for run in _runs(x, y)]
     width, opacity = (1, 0.5) if stroke == THIN else (2, 1)
-    drawn = f'<path d="M{"L".join(points)}" stroke-width="{width}" stroke-dasharray="{stroke[1]}"/>'
-    if dots:  # lines of no length, but with round ends
-        ends = "".join(f"M{point}h0" for point in points)
+    path = "".join(f"M{'L'.join(run)}" for run in runs)
+    drawn = f'<path d="{path}" stroke-width="{width}" stroke-dasharray="{stroke[1]}"/>'
+    # Lines of no length, but with round ends. A point without a neighbor would be no line.
+    ends = "".join(f"M{point}h0" for run in runs for point in run if dots or len(run) == 1)
+    if ends:
         drawn += f'<path d="{ends}" stroke-width="6" stroke-linecap="round"/>'
     return f'<g fill="none" stroke="{stroke[0]}" stroke-opacity="{opacity}">{drawn}</g>'
+
+
+def _draw_band(x, low, high, stroke):
+    path = ""
+    for x_run, low_run, high_run in _runs(x, low, high):
+        around = zip([*x_run, *x_run[::-1]], [*high_run, *low_run[::-1]], strict=True)
+        path += f"M{'L'.join(f'{a:.1f} {b:.1f}' for a, b in around)}Z"
+    color = f'fill="{stroke[0]}" stroke="{stroke[0]}" opacity=".2"'
+    return f'<path d="{path}" {color}/>' if path else ""
+
+
+def _runs(*arrays):
+    """Parts of the arrays, which are equally long, where none of them is NaN."""
+    values = np.array(arrays)
+    bounds = np.flatnonzero(np.diff(np.isnan(values).any(axis=0), prepend=True, append=True))
+    return [values[:, start:end] for start, end in bounds.reshape(-1, 2)]

@@ -91,6 +91,16 @@ ENGLISH = {
     "copied": "Copied.",
     "reset": "reset",
     "more": "more",
+    "explorer": {
+        "widget": "Curves to pick from",
+        "along": "Left and right arrow keys move along the points.",
+        "spread": "{value} ({low} to {high})",
+        "band": "Shaded: {band}",
+        "table": "Show as table",
+        "play": "play",
+        "pause": "pause",
+        "next_one": "next",
+    },
 }
 
 CHINESE = {
@@ -191,6 +201,16 @@ CHINESE = {
     "copied": "已复制。",
     "reset": "重置",
     "more": "更多",
+    "explorer": {
+        "widget": "可供选择的曲线",
+        "along": "用左右方向键逐点移动。",
+        "spread": "{value}（{low} 至 {high}）",
+        "band": "阴影：{band}",
+        "table": "显示为表格",
+        "play": "播放",
+        "pause": "暂停",
+        "next_one": "下一个",
+    },
 }
 
 LANGUAGES = {"en": ENGLISH, "zh": CHINESE}
