@@ -23,7 +23,7 @@ body {{ background: var(--pst-color-background); font-family: system-ui; margin:
 <script type="application/json" id="data">{data}</script>
 <script type="module">
 const {{ state, esm }} = JSON.parse(document.getElementById("data").textContent);
-const listeners = [];
+let listeners = [];
 window.model = {{
   saved: 0,
   get: (key) => state[key],
@@ -33,7 +33,7 @@ window.model = {{
     listeners.filter(([name]) => name === `change:${{key}}`).forEach(([, f]) => f());
   }},
   on: (name, f) => listeners.push([name, f]),
-  off: () => {{}},
+  off: (name, f) => (listeners = listeners.filter(([n, g]) => n !== name || g !== f)),
   save_changes: () => window.model.saved++,
 }};
 window.widget = await import(URL.createObjectURL(new Blob([esm], {{ type: "text/javascript" }})));

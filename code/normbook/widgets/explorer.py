@@ -18,8 +18,9 @@ from normbook.figures import STROKES, Curve, Plot, draw_curves
 from normbook.scales import Scale, scale_for, text
 from normbook.widgets.words import words_in
 
-DIGITS = 4  # that are shown of a range of values
-MOST_DIGITS = 6  # that are shown of a value
+DIGITS, X_DIGITS = 4, 6  # that are shown of the range of y, and of a value of x
+MOST_DECIMALS = 6
+MOST_VALUES = 50_000  # every page with the widget carries them all
 
 
 class Explorer(anywidget.AnyWidget):
@@ -103,6 +104,11 @@ class Explorer(anywidget.AnyWidget):
             raise ValueError(f"x is {x[np.isnan(x)][0]} at {np.isnan(x).argmax()}")
         shape = (*map(len, parameters.values()), len(curves), len(x))
         self.x, self.y = x, _array("y", y, shape)
+        if self.y.size > MOST_VALUES:
+            raise ValueError(
+                f"y has {self.y.size:,} values, shape {shape}; at most {MOST_VALUES:,} are sent to "
+                "a page: take fewer points or fewer values of a parameter"
+            )
         if (low is None) != (high is None):
             raise ValueError("a band has two ends: give both low and high, or none of them")
         self.low, self.high = (
@@ -118,10 +124,10 @@ class Explorer(anywidget.AnyWidget):
         known = [array for array in (self.y, self.low, self.high) if array is not None]
         self.x_scale = scale_for(x, x_scale, name="x")
         self.y_scale = scale_for(np.stack(known), y_scale, y_range, "y")
-        decimals = None if self.y_scale.log else _decimals(np.stack(known))
+        precision = _precision(np.stack(known), self.y_scale.log)
 
         def rounded(array):
-            return None if array is None else [_round(v, decimals) for v in array.flat]
+            return None if array is None else [_round(v, *precision) for v in array.flat]
 
         super().__init__()
         words = words_in(language)
@@ -142,11 +148,11 @@ class Explorer(anywidget.AnyWidget):
                     }
                     for name, values in parameters.items()
                 ],
-                "x": [_round(v) for v in x],
+                "x": [_round(v, None, X_DIGITS) for v in x],
                 "y": rounded(self.y),
                 "low": rounded(self.low),
                 "high": rounded(self.high),
-                "decimals": decimals,
+                "decimals": precision[0],
                 "x_axis": _to_json(self.x_scale, x_label),
                 "y_axis": _to_json(self.y_scale, y_label),
                 "band": band,
@@ -238,24 +244,26 @@ def _array(name, values, shape):
     return array
 
 
-def _decimals(values):
-    """How many decimals to show of values on a linear scale; None for the first digits of each."""
+def _precision(values, log):
+    """How many decimals to show of the values; None, and how many digits, where it depends."""
+    if log:
+        return None, DIGITS
     values = values[~np.isnan(values)]
-    extent = np.ptp(values) or np.abs(values).max() or 1
-    decimals = max(0, DIGITS - ceil(log10(extent)))
-    if decimals > MOST_DIGITS or np.abs(values).max() >= 10**9:
-        return None
+    largest = np.abs(values).max() or 1
+    decimals = DIGITS - ceil(log10(np.ptp(values) or largest))
+    if decimals > MOST_DECIMALS or largest >= 10**9:
+        return None, min(decimals + ceil(log10(largest)), 15)
+    decimals = max(0, decimals)
     # Fewer where all values have fewer.
-    return next(
-        d for d in range(decimals + 1) if d == decimals or (values.round(d) == values).all()
-    )
+    fewer = (d for d in range(decimals) if (values.round(d) == values).all())
+    return next(fewer, decimals), None
 
 
-def _round(value, decimals=None):
+def _round(value, decimals, digits):
     """As few characters as show the value; None for NaN, which JSON doesn't have."""
     if np.isnan(value):
         return None
-    value = float(f"{value:.{MOST_DIGITS}g}") if decimals is None else round(float(value), decimals)
+    value = float(f"{value:.{digits}g}") if decimals is None else round(float(value), decimals)
     return int(value) if value == int(value) and abs(value) < 1e15 else value
 
 

@@ -94,8 +94,8 @@ ENGLISH = {
     "explorer": {
         "widget": "Curves to pick from",
         "along": "Left and right arrow keys move along the points.",
-        "spread": "{value} ({low} to {high})",
-        "band": "Shaded: {band}",
+        "to": "to",
+        "shaded": "Shaded: ",
         "table": "Show as table",
         "play": "play",
         "pause": "pause",
@@ -204,8 +204,8 @@ CHINESE = {
     "explorer": {
         "widget": "可供选择的曲线",
         "along": "用左右方向键逐点移动。",
-        "spread": "{value}（{low} 至 {high}）",
-        "band": "阴影：{band}",
+        "to": "至",
+        "shaded": "阴影：",
         "table": "显示为表格",
         "play": "播放",
         "pause": "暂停",
