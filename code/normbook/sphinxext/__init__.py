@@ -6,6 +6,7 @@
 ``maths``       MathJax from an installed package, so that formulas need no network
 ``minify``      makes scripts and style sheets lighter
 ``widgets``     runs widgets in the page, with no kernel, by ``static/widget_host.js``
+``links``       links within outputs lead to pages
 ``citations``   links such as ``bibliography.md#ba2016`` find their entry
 ==============  ================================================================================
 """
@@ -13,8 +14,8 @@
 
 def setup(app):
     # Imported here: kernels import `values` and must not load Sphinx for it.
-    from . import citations, execute, maths, widgets
+    from . import citations, execute, links, maths, widgets
 
-    for part in (execute, maths, widgets, citations):
+    for part in (execute, maths, widgets, links, citations):
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
