@@ -8,14 +8,15 @@
 ``widgets``     runs widgets in the page, with no kernel, by ``static/widget_host.js``
 ``links``       links within outputs lead to pages
 ``citations``   links such as ``bibliography.md#ba2016`` find their entry
+``theme``       templates of the theme, mended
 ==============  ================================================================================
 """
 
 
 def setup(app):
     # Imported here: kernels import `values` and must not load Sphinx for it.
-    from . import citations, execute, links, maths, widgets
+    from . import citations, execute, links, maths, theme, widgets
 
-    for part in (execute, maths, widgets, links, citations):
+    for part in (execute, maths, widgets, links, citations, theme):
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
