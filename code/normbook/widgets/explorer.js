@@ -62,8 +62,8 @@ function render({ model, el }) {
   }, svg);
   const where = h("b", {}), values = curves.map(() => h("span", {}));
   const legend = h("ul", {}, ...curves.map((name, c) => h("li", {},
-    h("svg", { width: 28, height: 12, "aria-hidden": true },
-      h("path", { d: "M1 6h26", class: "ex-line", stroke: strokes[c][0], "stroke-dasharray": strokes[c][1] })),
+    h("svg", { width: 28, height: 22, "aria-hidden": true },
+      h("path", { d: "M1 11h26", class: "ex-line", stroke: strokes[c][0], "stroke-dasharray": strokes[c][1] })),
     h("span", {}, auto(name), ": ", values[c]))));
   const live = h("p", { class: "ex-hidden", "aria-live": "polite" });
   const still = matchMedia("(prefers-reduced-motion: reduce)");

@@ -97,7 +97,7 @@ class Explorer(anywidget.AnyWidget):
         if not 1 <= len(curves) <= len(STROKES):
             raise ValueError(f"there are {len(curves)} curves; expected 1 to {len(STROKES)}")
 
-        x = np.asarray(x, dtype=float)
+        x = np.array(x, dtype=float)  # a copy
         if x.ndim != 1:
             raise ValueError(f"x has shape {x.shape}; expected (points,)")
         if np.isnan(x).any():
@@ -203,7 +203,9 @@ class Explorer(anywidget.AnyWidget):
             x_scale=self.x_scale,
             y_scale=self.y_scale,
         )
-        caption = f"{self.title}. {self.band}" if self.band else self.title
+        caption = self.title or f"{self.y_label}, {self.x_label}"
+        if self.band:
+            caption += f". {self.words['shaded']}{self.band}"
         return draw_curves(plot, caption=caption)._repr_html_()
 
 
