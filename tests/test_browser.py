@@ -42,7 +42,7 @@ def test_the_network_is_blocked_and_recorded(tmp_path, visit):
 READINGS = {
     "index": ("μ = (10 + 20 + 30 + 40 + 50)/5 = 150/5 = 30", 7),
     "before_you_start": ("μ = (0 + 3 + 6)/3 = 9/3 = 3", 1),
-    "motivation": ("σ² = 3.075635/5 = 0.615127", 7),
+    "motivation": ("σ² = Σ(x − μ)²/5 = 3.075635/5 = 0.615127", 7),
     "batch_norm": ("μ = 8/8 = 1", 3),
     "layer_norm_cnn": ("μ = 37/75 = 0.493333", 1),
     "layer_norm_nlp": ("μ = (1 + 1 + 2)/3 = 4/3 = 1.333333", 2),

@@ -1,7 +1,9 @@
 """SharedStatistics in a browser without network: what it computes, shows, and lets be done."""
 
+import itertools
 import json
 import math
+import re
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -12,6 +14,7 @@ from torch import nn
 import widget_golden
 from helpers import AXE
 from normbook.examples import FEATURE_MAPS, FOUR_TOKENS, RAGGED, RAGGED_LENGTHS, THREE_SCALES
+from normbook.figures import PALETTE
 from normbook.normalize import backward, normalize
 from normbook.scheme import (
     BATCH_NORM_1D,
@@ -27,7 +30,7 @@ from normbook.scheme import (
     RMS_NORM,
 )
 from normbook.widgets import SharedStatistics
-from normbook.widgets.shared_statistics import CONTROLS, NAMED
+from normbook.widgets.shared_statistics import CONTROLS, NAMED, layout_of
 from widget_page import write_page
 
 SETTLE = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
@@ -67,6 +70,9 @@ class Touched:
 
     def sentence(self):
         return self.page.locator(".ss-read > p").first.inner_text()
+
+    def warning(self):
+        return self.page.locator(".ss-message").first.inner_text()
 
     def message(self):
         return self.page.get_by_role("status").inner_text()
@@ -115,8 +121,8 @@ def images(touch):
 
 def value_of(formula):
     """What a calculator makes of a formula that is shown."""
-    replaced = formula.replace("√", "math.sqrt").replace("−", "-").replace("·", "*")
-    return eval(replaced, {"math": math})
+    signs = {"√": "math.sqrt", "−": "-", "·": "*", "²": "**2"}
+    return eval("".join(signs.get(sign, sign) for sign in formula), {"math": math})
 
 
 def written(value):
@@ -127,6 +133,9 @@ def written(value):
 def check_formulas(lines):
     for *formulas, shown in filter(None, lines.values()):
         for formula in formulas:
+            if formula.startswith("Σ"):  # what is summed, where it is too long to write out
+                assert re.fullmatch(r"Σ(x|\(x − μ\))²/\d+", formula)
+                continue
             assert written(value_of(formula)) == written(value_of(shown)), formulas
 
 
@@ -149,7 +158,7 @@ def test_the_arithmetic_is_pytorchs(touch):
                 const all = {
                     mean: own.mean, variance: own.variance, count: own.count,
                     output: w.normalize(x, groups, used, eps, gamma, beta, params),
-                    ...w.backward(dy, x, groups, used, eps, gamma, params, scheme.centered,
+                    dx: w.backward(dy, x, groups, used, eps, gamma, params, scheme.centered,
                         !!running),
                 };
                 for (const key in all) all[key] = Array.from(all[key]);
@@ -266,7 +275,7 @@ def test_the_lit_cells_and_the_views_are_the_packages(touch, example, scheme):
     widget.page.evaluate(SETTLE)
     shown = [float(text.replace("−", "-")) for text in widget.shown()]
     np.testing.assert_allclose(shown, output, atol=0.06)
-    widget.click("share γ, β")
+    widget.click("who shares γ?" if scheme is RMS_NORM else "who shares γ, β?")
     widget.hover(cell)
     params = scheme.parameter_groups(x.shape).ravel()
     assert widget.lit() == np.flatnonzero(params == params[cell]).tolist()
@@ -328,15 +337,16 @@ def test_the_lines_shown_give_the_numbers_shown(touch, example, scheme, affine, 
 
 def test_many_groups_go_round_the_palette_and_keep_their_names(touch):
     widget = touch(SharedStatistics(FOUR_TOKENS.x, LAYER_NORM_TOKEN))
-    classes = widget.page.evaluate(
-        "[...document.querySelectorAll('[role=gridcell]')].map(c => c.className)"
-    )
-    assert classes[0] == classes[14] == "ss-c ss-g0"
-    assert classes[2] == "ss-c ss-g1"
+    look = "cell => ['--g', '--p'].map(name => getComputedStyle(cell).getPropertyValue(name))"
+    looks = [tuple(cell.evaluate(look)) for cell in widget.cells().all()]
+    assert looks[0] == looks[1]
+    assert len(set(looks)) == 8  # so many groups; colors are there for seven
+    assert len({color for color, _ in looks}) == len(PALETTE) == 7
+    assert looks[0][0] == looks[14][0]
     widget.hover(14)
     assert widget.sentence().endswith("all of sample 1, token 3")
     chips = widget.page.locator(".ss-chip").all_inner_texts()
-    assert [chip[:8] for chip in chips[:2]] == ["n=0, t=0", "n=0, t=1"]
+    assert chips[1] == "sample 0, token 1  μ 1  σ² 0"
 
 
 # What can be done
@@ -384,9 +394,9 @@ def test_the_keyboard_alone_does_it(images):
     assert images.lines()["x̂"][-1] == written(
         normalize(with_value(FEATURE_MAPS.x, 1, 7), LAYER_NORM_CHW).output.flat[1]
     )
-    images.press("-")
-    assert images.get("values")["data"][1] == 6
-    images.press("+", "+")
+    images.press("-", "2", ".", "5", "Enter")
+    assert images.get("values")["data"][1] == -2.5
+    images.press("+", "8", "Enter")
     assert images.get("values")["data"][1] == 8
     images.press("F2", "Escape")
     assert page.evaluate("document.activeElement.index") == 1
@@ -399,6 +409,9 @@ def test_the_keyboard_alone_does_it(images):
     assert page.evaluate("document.activeElement.index") == 0
     images.press("Escape")
     assert images.get("selection") is None
+    assert images.lit() == []
+    outline = "getComputedStyle(document.activeElement).outlineStyle"
+    assert page.evaluate(outline) == "solid"  # where the focus is can still be seen
     images.press("Tab")
     assert page.evaluate("document.activeElement.getAttribute('role')") != "gridcell"
 
@@ -420,9 +433,6 @@ def test_a_wrong_entry_is_refused_and_nothing_is_lost(images):
     images.fill("ε", "-1")
     assert "“-1” is not a number of at least 0" in images.message()
     assert images.get("eps") == 1e-5
-    images.fill("samples in the batch (of 2)", "3")
-    assert "“3” is not a whole number from 1 to 2" in images.message()
-    assert images.get("batch") == 2
 
 
 def test_eps_gamma_and_beta(images):
@@ -455,21 +465,54 @@ def test_running_statistics_follow_pytorch(touch):
     assert value_of(widget.hover(1)["x̂"][-1]) == pytest.approx(expected, abs=1e-6)
 
 
-def test_one_value_per_channel_is_refused_in_pytorchs_words(touch):
+@pytest.mark.parametrize(
+    "scheme", LAYERS + NAMED, ids=lambda scheme: f"{scheme.name} {scheme.cells}"
+)
+def test_refuses_where_pytorch_does_in_its_words(touch, scheme):
+    page = touch(SharedStatistics(THREE_SCALES.x)).page
+    refused = 0
+    for shape in itertools.product((1, 2), repeat=len(layout_of(scheme).split())):
+        for groups in {1, shape[1]} if "g" in scheme.axes else {None}:
+            layer = scheme.with_lengths(g=groups) if groups else scheme
+            for eps in (1e-5, 0.0):
+                try:
+                    run(layer.pytorch(shape, eps), torch.zeros(shape, dtype=float))
+                    expected = ""
+                except ValueError as error:
+                    expected = f"ValueError: {error}"
+                shown = page.evaluate(
+                    "(given) => widget.refusal(...given)",
+                    [asdict(layer), shape, layer.group_size(shape), eps],
+                )
+                assert shown == expected, (shape, eps)
+                refused += bool(expected)
+    assert bool(refused) == (bool(scheme.running) or scheme.name.startswith("GroupNorm"))
+
+
+def test_a_refusal_is_shown(touch):
     x = FEATURE_MAPS.x[:, :, :1, :1]
     widget = touch(SharedStatistics(x, BATCH_NORM_2D, batch=1, controls=CONTROLS))
-    with pytest.raises(ValueError, match="Expected more than 1 value per channel") as caught:
-        nn.BatchNorm2d(3)(torch.tensor(x[:1]))
-    assert f"ValueError: {caught.value}" in widget.page.locator(".ss-message").first.inner_text()
+    words = "Expected more than 1 {} when training, got input size {}"
+    message = words.format("value per channel", "torch.Size([1, 3, 1, 1])")
+    assert widget.warning() == f"Here PyTorch refuses. ValueError: {message}"
     widget.click("train on this batch")
-    assert str(caught.value) in widget.message()
+    assert message in widget.message()
     assert widget.get("running_mean") is None
     widget.click("InstanceNorm2d")
-    with pytest.raises(ValueError) as caught:
-        nn.InstanceNorm2d(3)(torch.tensor(x[:1]))
-    assert str(caught.value) in widget.page.locator(".ss-message").first.inner_text()
-    widget.click("GroupNorm(1)")
-    assert widget.page.locator(".ss-message").first.inner_text() == ""
+    assert words.format("spatial element", "torch.Size([1, 3, 1, 1])") in widget.warning()
+    widget.click("GroupNorm")
+    assert words.format("value per channel", "[1, 3, 1, 1]") in widget.warning()
+    widget.page.get_by_label("samples in the batch", exact=True).select_option("2")
+    widget.page.evaluate(SETTLE)
+    assert widget.get("batch") == 2
+    assert widget.warning() == ""
+    widget.hover(0)
+    assert widget.sentence().startswith("Alone in its group")
+    widget.click("BatchNorm2d")
+    widget.fill("ε", "0")
+    assert "batch_norm eps must be positive during training, but got 0.0" in widget.warning()
+    widget.click("eval")
+    assert widget.warning() == ""
 
 
 def test_two_features_give_plus_or_minus_one(touch):
@@ -486,7 +529,7 @@ def test_lengths_can_be_changed_and_a_longer_sequence_lacks_statistics(touch):
     counts = widget.page.locator(".ss-perstep .ss-maps span")
     assert counts.all_inner_texts() == ["5", "5", "4", "3", "2", "1"]
     assert widget.hover(0)["μ"][-2].endswith("/5")
-    number, slider = widget.page.get_by_label("length of sample 1").all()
+    number, slider = widget.page.get_by_label("length of sample 1", exact=True).all()
     number.fill("3")
     widget.press("Enter")
     assert counts.all_inner_texts() == ["5", "5", "5", "3", "2", "1"]
@@ -496,9 +539,15 @@ def test_lengths_can_be_changed_and_a_longer_sequence_lacks_statistics(touch):
     widget.click("reset")
     widget.click("train on this batch")  # one sample alone has the last step: no variance
     assert widget.get("batches")[-1] == 0
+    assert widget.warning() == ""
     widget.click("eval")
+    assert widget.warning().startswith("In 4 groups (the first: token 5, feature 0) no training")
     widget.hover(119)
     assert "token 5, feature 3 has no running statistics" in widget.sentence()
+    assert widget.lines()["σ²"] == ["1"]
+    widget.page.get_by_label("length of sample 4").first.fill("5")
+    widget.press("Enter")
+    assert widget.warning() == ""  # nobody asks for this step
     number.fill("7")
     widget.press("Enter")
     assert "“7” is not a whole number from 0 to 6" in widget.message()
@@ -532,11 +581,38 @@ def test_the_simplest_face(touch):
     assert widget.message() == "5 of 15 outputs moved."
     widget.click("Back to 30")
     assert widget.shown()[9].split() == ["50", "1.414"]
+    assert widget.message() == ""
     widget.click("down the column: BatchNorm1d")
     assert widget.lit() == [2, 7, 12]
     assert [text.split()[1] for text in widget.shown()[2::5]] == ["−0.805", "−0.604", "1.409"]
     widget.click("Change 30 to 90: which outputs move?")
     assert widget.message() == "3 of 15 outputs moved."
+    widget.click("along the row: LayerNorm")  # the same change, by the other layer
+    assert widget.message() == "5 of 15 outputs moved."
+    assert widget.lines()["σ²"][0] == "((−32)² + (−22)² + 48² + (−2)² + 8²)/5"
+    check_formulas(widget.lines())
+
+
+def test_a_pinned_cell_can_be_let_go(images):
+    unpin = images.page.get_by_role("button", name="unpin")
+    assert not unpin.is_visible()
+    images.cells().nth(1).click()
+    assert images.page.locator(".ss-at").inner_text().startswith("sample 0, channel 0, row 0, col")
+    unpin.click()
+    assert images.get("selection") is None
+    assert images.lit() == []
+    assert images.sentence().startswith("Point at a cell")
+    for expected in ([0, 0, 0, 1], None):  # a second click on the same cell
+        images.cells().nth(1).click()
+        assert images.get("selection") == expected
+
+
+def test_it_asks_who_shares_what_the_layer_has(touch):
+    widget = touch(SharedStatistics(FOUR_TOKENS.x, RMS_NORM))
+    asked = widget.page.get_by_role("group", name="Light the cells that share")
+    assert asked.inner_text().split("\n") == ["who shares mean x²?", "who shares γ?"]
+    widget.click("LayerNorm per token")
+    assert asked.inner_text().split("\n") == ["who shares μ, σ²?", "who shares γ, β?"]
 
 
 def test_changes_from_python_are_shown(images):

@@ -67,22 +67,16 @@ export function normalize(x, groups, used, eps, gamma, beta, params) {
   });
 }
 
-/** The gradients: one closed formula for every layer. `constant`: running statistics were used. */
+/** The gradient of x: one closed formula for every layer. `constant`: running statistics were used. */
 export function backward(dy, x, groups, used, eps, gamma, params, centered = true, constant = false) {
   const hat = normalize(x, groups, used, eps);
   const g = dy.map((d, i) => (groups.of[i] < 0 ? 0 : d * (gamma ? gamma[params[i]] : 1)));
   const one = moments(g, groups).mean, two = moments(g.map((v, i) => v * hat[i]), groups).mean;
-  const dx = Float64Array.from(groups.of, (k, i) => {
+  return Float64Array.from(groups.of, (k, i) => {
     if (k < 0) return 0;
     const through = constant ? 0 : (centered ? one[k] : 0) + hat[i] * two[k];
     return (g[i] - through) / Math.sqrt(used.variance[k] + eps);
   });
-  const shared = (values) => {
-    const sums = [];
-    params.forEach((p, i) => (sums[p] = (sums[p] ?? 0) + (groups.of[i] < 0 ? 0 : values(i))));
-    return sums;
-  };
-  return { dx, dgamma: params && shared((i) => dy[i] * hat[i]), dbeta: params && shared((i) => dy[i]) };
 }
 
 /** PyTorch's running statistics after one more batch: the variance that enters is unbiased. */
@@ -124,22 +118,25 @@ function agree(value, make) {
   }
 }
 
-const whole = (values) => values.every(Number.isSafeInteger);
-
 /** The lines for cell x of a group with these cells, as normalized by `used`. */
 export function formulas({ x, cells, mean, variance, eps, centered, constant, gamma = 1, beta = 0 }) {
   if (!centered) beta = 0; // there is none
   const m = cells.length, hat = (x - mean) / Math.sqrt(variance + eps), e = python(eps);
-  const sum = cells.reduce((a, b) => a + b, 0), square = variance * m, lines = {};
+  const sum = cells.reduce((a, b) => a + b, 0), lines = {};
   if (constant) {
     lines.mean = `μ = ${text(mean)}`;
     lines.variance = `σ² = ${text(variance)}`;
   } else {
-    const few = m > 1 && m < 7 && whole(cells) ? `(${cells.map(exact).join(" + ").replaceAll("+ −", "− ")})/${m} = ` : "";
-    const exactly = whole(cells) && Number.isSafeInteger(sum);
-    lines.mean = !centered ? "" : exactly ? `μ = ${few}${exact(sum)}/${m} = ${text(mean)}` : `μ = ${text(mean)}`;
+    // Few and short terms are written out.
+    const spell = (terms) => {
+      const all = terms.join(" + ").replaceAll("+ −", "− ");
+      return m > 1 && m < 7 && all.length < 50 ? `(${all})/${m} = ` : "";
+    };
+    const over = (total) => (s, r) => [`${s(total)}/${m}`, r(total) / m];
+    lines.mean = centered ? `μ = ${spell(cells.map(exact))}${agree(mean, over(sum))}` : "";
     lines.variance = (centered ? "σ² = " : "mean x² = ") +
-      agree(variance, (s, r) => [`${s(square)}/${m}`, r(square) / m]);
+      (spell(cells.map((v) => `${wrap(exact(v - mean))}²`)) || `Σ${centered ? "(x − μ)" : "x"}²/${m} = `) +
+      agree(variance, over(variance * m));
   }
   lines.normalized = "x̂ = " + agree(hat, (s, r) => [
     (centered ? `(${exact(x)} − ${wrap(s(mean))})` : exact(x)) + `/√(${s(variance)} + ${e})`,
@@ -153,12 +150,13 @@ export function formulas({ x, cells, mean, variance, eps, centered, constant, ga
 
 /** The line for the gradient of one input, from one output of its group. */
 export function gradientLine({ same, hat, source, m, variance, eps, gamma, dy, centered, constant, value }) {
-  const scale = (gamma * dy) / Math.sqrt(variance + eps);
+  const scale = gamma * dy;
   return "dx = " + agree(value, (s, r) => {
-    if (constant) return [`${s(scale)} · ${+same}`, r(scale) * same];
+    const [first, upstream] = [`${s(scale)}/√(${s(variance)} + ${python(eps)})`, r(scale) / Math.sqrt(r(variance) + eps)];
+    if (constant) return [`${first} · ${+same}`, upstream * same];
     const mean = centered ? ` − 1/${m}` : "";
-    return [`${s(scale)} · (${+same}${mean} − ${wrap(s(hat))} · ${wrap(s(source))}/${m})`,
-      r(scale) * (same - (centered ? 1 / m : 0) - (r(hat) * r(source)) / m)];
+    return [`${first} · (${+same}${mean} − ${wrap(s(hat))} · ${wrap(s(source))}/${m})`,
+      upstream * (same - (centered ? 1 / m : 0) - (r(hat) * r(source)) / m)];
   });
 }
 
@@ -209,13 +207,16 @@ export function code(scheme, shape, { eps = 1e-5, masked = false, affine = false
   };
 }
 
-/** What PyTorch says instead of normalizing, or "". */
-export function refusal(scheme, shape, count) {
-  if (!scheme.running || count > 1) return "";
-  const [n, t, d] = shape;
-  const size = scheme.torch.includes("flatten(1)") ? [n, t * d] : scheme.torch.includes("flatten(0") ? [n * t, d] : shape;
-  return `ValueError: Expected more than 1 ${scheme.optional ? "spatial element" : "value per channel"} ` +
-    `when training, got input size torch.Size([${size.join(", ")}])`;
+/** What PyTorch says instead of normalizing by groups of `count` cells, or "". */
+export function refusal({ torch, running, optional }, shape, count, eps) {
+  const [n, t, d] = shape, groups = torch.startsWith("nn.GroupNorm");
+  if (!running && !groups) return "";
+  if (count * (groups ? n : 1) > 1) { // group norm looks at all samples together
+    return groups || optional || eps ? "" : "ValueError: batch_norm eps must be positive during training, but got 0.0";
+  }
+  const size = torch.includes("flatten(1)") ? [n, t * d] : torch.includes("flatten(0") ? [n * t, d] : shape;
+  return `ValueError: Expected more than 1 ${optional ? "spatial element" : "value per channel"} when training, ` +
+    `got input size ${groups ? "" : "torch.Size("}[${size.join(", ")}]${groups ? "" : ")"}`;
 }
 
 // ---- The drawing
@@ -253,13 +254,14 @@ async function render({ model, el, host, signal }) {
   const wanted = get("controls");
   const full = get("values").shape, layout = get("cells"), layers = get("layers");
   const [BLOCK, MAP, ROW, COLUMN] = LAYOUTS[layout], axes = axesOf(layout);
-  let S, hover = null, focus = null, moved = null, cells = [], members, outlines, boxes, fitted, built;
+  // `edited`: the values before the last edit, to tell which outputs it moves.
+  let S, hover = null, focus = null, edited = null, moved = [], cells = [], members, outlines, boxes, fitted, built;
 
   // ---- What follows from the model
 
-  function compute() {
+  function solve(values) {
     const scheme = get("scheme"), shape = [get("batch"), ...full.slice(1)], size = product(shape);
-    const x = Float64Array.from(list("values").slice(0, size)), eps = get("eps");
+    const x = Float64Array.from(values.slice(0, size), Number), eps = get("eps");
     const perSample = get("mask") && product(get("mask").shape) / full[0];
     const mask = get("mask") && list("mask").slice(0, perSample * shape[0]);
     const groups = groupsOf(scheme, shape, mask), own = moments(x, groups, scheme.centered);
@@ -270,11 +272,18 @@ async function render({ model, el, host, signal }) {
     const used = constant ? running : own, [gamma, beta] = [list("gamma"), list("beta")];
     const hat = normalize(x, groups, used, eps);
     const y = normalize(x, groups, used, eps, gamma, beta, params?.of);
-    S = { scheme, shape, size, x, eps, mask, groups, own, params, tracks, constant, running, used, gamma, beta, hat, y };
+    return { scheme, shape, size, x, eps, mask, groups, own, params, tracks, constant, running, used, gamma, beta, hat, y };
+  }
+
+  function compute() {
+    S = solve(get("values").data);
+    const { x, groups, params, used, eps, gamma, y } = S, was = edited && solve(edited).y;
+    moved = was ? [...was.keys()].filter((k) => !Object.is(y[k], was[k])) : [];
+    if (was) tell(t("moved", { count: moved.length, total: S.size }));
     if (get("view") === "gradient") {
-      const dy = new Float64Array(size);
+      const dy = new Float64Array(S.size);
       dy[pinned() ?? 0] = get("upstream");
-      S.dx = backward(dy, x, groups, used, eps, gamma, params?.of, scheme.centered, constant).dx;
+      S.dx = backward(dy, x, groups, used, eps, gamma, params?.of, S.scheme.centered, S.constant);
     }
     // What is colored and lit: the cells of one mean and variance, or those of one gamma and beta.
     const sharing = get("share") === "parameters";
@@ -306,7 +315,6 @@ async function render({ model, el, host, signal }) {
   const current = () => hover ?? focus ?? pinned();
   const along = (i, a) => (a === "g" ? Math.floor(indexOf(i)[1] / lengthsOf(S.scheme, S.shape).k)
     : indexOf(i)[axes.indexOf(a)]);
-  const labelOf = (i, indices) => axesOf(indices).map((a) => `${a}=${along(i, a)}`).join(", ") || t("all");
   const where = (i, indices = layout) =>
     axesOf(indices).map((a) => `${words.axes[a]} ${along(i, a)}`).join(words.comma) || t("all");
   const paramAxes = () => S.scheme.params.replace("(g k)", "c");
@@ -363,25 +371,21 @@ async function render({ model, el, host, signal }) {
   const sentence = h("p"), summary = h("p");
   const lines = {};
   for (const key of ["mean", "variance", "normalized", "output"]) lines[key] = h("p", { className: "ss-f" });
-  const svg = (tag, name) => {
-    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    element.setAttribute("class", name);
-    return element;
-  };
-  const overlay = svg("svg", "ss-overlay"), fade = svg("path", "ss-fade"), outline = svg("path", "ss-outline");
-  const me = svg("path", "ss-me"), held = svg("path", "ss-held"), flash = svg("path", "ss-moved");
-  overlay.setAttribute("aria-hidden", "true");
-  overlay.append(fade, outline, flash, held, me);
+  const over = h("div", { innerHTML: '<svg class="ss-overlay" aria-hidden="true">' +
+    ["fade", "outline", "moved", "held", "me"].map((name) => `<path class="ss-${name}"/>`).join("") + "</svg>" });
+  const overlay = over.firstChild, [fade, outline, flash, held, me] = overlay.children;
   const grid = h("div", { className: "ss-grid" }), stage = h("div", { className: "ss-stage" }, grid, overlay);
   const root = h("div", { className: "ss", lang: words.language, role: "group", "aria-label": get("label") || t("widget"),
     "data-lm-suppress-shortcuts": "true" });
-  get("palette").forEach(([color, pattern], i) => {
-    const tile = `<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8">` +
-      `<path d="${pattern}" stroke="${color}" stroke-opacity=".4"/></svg>`;
-    root.style.setProperty(`--c${i}`, color);
-    root.style.setProperty(`--p${i}`, `url("data:image/svg+xml,${encodeURIComponent(tile)}")`);
+  const palette = get("palette"), hues = palette.length, colorOf = (g) => palette[g % hues][0];
+  // Groups of one color differ in their pattern, until all pairs are used up.
+  const looks = Array.from({ length: hues ** 2 }, (_, g) => {
+    const tile = `<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><path d="` +
+      `${palette[(g + Math.floor(g / hues)) % hues][1]}" stroke="${colorOf(g)}" stroke-opacity=".4"/></svg>`;
+    root.style.setProperty(`--p${g}`, `url("data:image/svg+xml,${encodeURIComponent(tile)}")`);
+    return `--g:${colorOf(g)};--p:var(--p${g})`;
   });
-  const hues = get("palette").length;
+  const look = (g) => looks[g % looks.length] ?? "";
 
   // ---- Controls: each an element, and how to bring it up to date
 
@@ -390,7 +394,6 @@ async function render({ model, el, host, signal }) {
   const divisors = Array.from({ length: full[1] }, (_, i) => i + 1).filter((g) => full[1] % g === 0);
   function choose(scheme) {
     if (scheme.cells.includes("(") && !scheme.lengths.length) scheme = { ...scheme, lengths: [["g", divisors[1] ?? 1]] };
-    moved = null;
     tell("");
     set({ scheme, gamma: null, beta: null, running_mean: null, running_var: null, batches: [], mode: "train" });
   }
@@ -410,13 +413,9 @@ async function render({ model, el, host, signal }) {
   const gamma = parameter("gamma"), beta = parameter("beta"), whose = h("span");
   const copyable = (name) => {
     const line = h("code");
-    const copy = button(t("copy"), async () => {
-      try {
-        await navigator.clipboard.writeText(line.textContent);
-      } catch { // not allowed here: the old way
-        getSelection().selectAllChildren(line);
-        document.execCommand("copy");
-      }
+    const copy = button(t("copy"), () => { // so it works where the page isn't a secure context, too
+      getSelection().selectAllChildren(line);
+      document.execCommand("copy");
       tell(t("copied"));
     }, { ariaLabel: t("copy_line", { name }) });
     return { element: h("div", { className: "ss-code" }, h("span", {}, name), line, copy), line };
@@ -424,35 +423,35 @@ async function render({ model, el, host, signal }) {
   const pytorch = copyable("PyTorch"), numpy = copyable("numpy");
   const VIEWS = ["raw", "centered", "squared", "normalized", "output"];
   const chain = VIEWS.map((view) => {
-    const symbol = h("b"), at = h("span"), element = button("", () => set({ view }));
-    const step = h("small");
-    element.append(step, symbol, at);
-    return { view, step, symbol, at, element };
+    const element = button("", () => set({ view }));
+    element.append(h("small"), h("b"), h("span"));
+    return element;
   });
   const chips = h("div", { className: "ss-chips", role: "group", "aria-label": t("groups") });
   const boxesOf = axes.map((a) => h("input", { type: "checkbox", onchange: () =>
     average(axes.filter((_, i) => boxesOf[i].checked)) }));
-  const named = h("b"), counts = h("select", { onchange: () => choose({ ...S.scheme, lengths: [["g", Number(counts.value)]] }) },
-    ...(layout === "n c h w" ? divisors : []).map((g) => h("option", { value: g, textContent: g })));
+  const choice = (values, apply) => h("select", { onchange: (event) => apply(Number(event.target.value)) },
+    ...values.map((value) => h("option", { value, textContent: value })));
+  const named = h("b"), counts = choice(divisors, (g) => choose({ ...S.scheme, lengths: [["g", g]] }));
   const groupField = labelled(t("number_of_groups"), counts);
   const running = h("span", { className: "ss-soft" });
   const modes = pills(t("mode"), [["train", t("train")], ["eval", t("eval")]], (mode) => set({ mode }));
   const epsField = number((eps) => set({ eps }), { min: 0 });
-  const batchField = number((batch) => set({ batch }), { min: 1, max: full[0], whole: true }, { size: 3 });
+  const batches = choice(Array.from({ length: full[0] }, (_, n) => n + 1), (batch) => set({ batch }));
   const upstream = number((v) => set({ upstream: v }), {}, { size: 5 });
   const gradientButton = button(t("gradient"), () => {
     if (get("view") === "gradient") set({ view: "output" });
     else set({ view: "gradient", selection: get("selection") ?? indexOf(current() ?? 0) });
   });
   const layerPills = pills(t("layer"), layers.map((l, i) => [i, nameOf(l)]), (i) => choose(layers[i]));
-  const sharePills = pills(t("share"), [["statistics", t("share_statistics")], ["parameters", t("share_parameters")]],
-    (share) => set({ share }));
+  const pairs = () => (S.scheme.centered ? ["μ, σ²", "γ, β"] : [t("mean_square"), "γ"]);
+  const sharePills = pills(t("share"), [["statistics"], ["parameters"]], (share) => set({ share }));
   const editing = ["−", "✎", "+"].map((symbol) => button(symbol, () => {
     const i = current() ?? 0;
     if (symbol === "✎") edit(i);
     else change(i, S.x[i] + (symbol === "+" ? 1 : -1));
   }, { ariaLabel: t({ "−": "less", "✎": "edit", "+": "more_by_one" }[symbol]) }));
-  const editTarget = h("span", { className: "ss-soft" });
+  const cellName = h("span", { className: "ss-soft" }), unpin = button(t("unpin"), () => letGo());
 
   const CONTROLS = { // above the tensor
     layers: { element: layerPills, update: () => layerPills.mark(layers.findIndex((l) => same(l, S.scheme))) },
@@ -471,7 +470,13 @@ async function render({ model, el, host, signal }) {
         say(named, layers.some((l) => same(l, S.scheme)) ? "" : `→ ${nameOf(S.scheme)}`);
       },
     },
-    share: { element: sharePills, update: () => sharePills.mark(get("share")) },
+    share: {
+      element: sharePills,
+      update() {
+        sharePills.mark(get("share"));
+        pairs().forEach((pair, k) => say(sharePills.children[k], t("who", { pair })));
+      },
+    },
     mode: {
       element: h("div", { className: "ss-row-of" }, modes, button(t("train_step"), train), running),
       update() {
@@ -479,23 +484,25 @@ async function render({ model, el, host, signal }) {
         modes.mark(get("mode"));
         const g = S.groups.of[current() ?? 0];
         say(running, !S.tracks || g < 0 ? "" : t("running", {
+          group: where(current() ?? 0, S.scheme.running),
           mean: text(S.running.mean[g]), variance: text(S.running.variance[g]), batches: get("batches")[g] ?? 0,
         }));
       },
     },
-    batch: { element: labelled(t("batch", { max: full[0] }), batchField), update: () => batchField.show(get("batch")) },
+    batch: { element: labelled(t("batch"), batches), update: () => (batches.value = get("batch")) },
     // below it
     steps: {
-      element: h("div", { className: "ss-chain", role: "group", "aria-label": t("steps") }, ...chain.map((c) => c.element)),
+      element: h("div", { className: "ss-chain", role: "group", "aria-label": t("steps") }, ...chain),
       update() {
         const i = current(), now = get("view"), masked = i === null || S.groups.of[i] < 0;
-        for (const { view, step, symbol, at, element } of chain) {
-          say(step, t(S.scheme.centered || view !== "squared" ? `step_${view}` : "step_square"));
-          element.hidden = view === "centered" && !S.scheme.centered;
-          element.setAttribute("aria-pressed", now === view || (now === "both" && /raw|norm/.test(view)));
-          say(symbol, S.scheme.centered || view !== "squared" ? words.symbols[view] : "x²");
+        VIEWS.forEach((view, k) => {
+          const [step, symbol, at] = chain[k].children, square = view === "squared" && !S.scheme.centered;
+          say(step, t(square ? "step_square" : `step_${view}`));
+          say(symbol, square ? "x²" : words.symbols[view]);
           say(at, masked ? " " : view === "raw" ? exact(S.x[i]) : text(value(i, view)));
-        }
+          chain[k].hidden = view === "centered" && !S.scheme.centered;
+          chain[k].setAttribute("aria-pressed", now === view || (now === "both" && /raw|norm/.test(view)));
+        });
       },
     },
     gradient: {
@@ -507,10 +514,9 @@ async function render({ model, el, host, signal }) {
         upstream.show(get("upstream"));
       },
     },
-    chips: { element: chips, update() {} },
+    chips: { element: chips },
     edit: {
-      element: h("div", { className: "ss-row-of", role: "group", "aria-label": t("edit") }, editTarget, ...editing),
-      update: () => say(editTarget, t("cell_value", { cell: where(current() ?? 0), value: exact(S.x[current() ?? 0]) })),
+      element: h("div", { className: "ss-field", role: "group", "aria-label": t("edit") }, t("edit"), ...editing),
     },
     affine: {
       element: h("div", { className: "ss-row-of" }, whose, labelled("γ", gamma), labelled("β", beta)),
@@ -519,7 +525,7 @@ async function render({ model, el, host, signal }) {
         beta.parentElement.hidden = !S.scheme.centered;
         if (!S.params) return;
         const i = current() ?? 0, p = S.params.of[i];
-        say(whose, t("parameters_of", { group: labelOf(i, paramAxes()) }));
+        say(whose, t("parameters_of", { group: where(i, paramAxes()) }));
         gamma.show(S.gamma?.[p] ?? 1);
         beta.show(S.beta?.[p] ?? 0);
       },
@@ -533,15 +539,16 @@ async function render({ model, el, host, signal }) {
         say(numpy.line, both.numpy);
       },
     },
-    reset: { element: button(t("reset"), () => { moved = hover = null; tell(""); set(initial); }), update() {} },
+    reset: { element: button(t("reset"), () => { edited = hover = null; tell(""); set(initial); }) },
   };
-  const refused = () => (S.mask ? "" : refusal(S.scheme, S.shape, S.own.count[0]));
-  const perCell = ["mode", "steps", "edit", "affine"]; // those that follow the current cell
+  const unseen = (g) => S.constant && get("batches").some(Boolean) && !get("batches")[g];
+  const refused = () => (S.mask ? "" : refusal(S.scheme, S.shape, S.own.count[0], S.eps));
 
   function train() {
     const seen = get("batches"), p = get("momentum"), now = track(S.running, S.own, p), shape = shapeOf(S.scheme.running);
     const g = Math.max(0, S.groups.of[current() ?? 0]), [old, mean] = [S.running.mean[g], S.own.mean[g]];
     if (refused()) return tell(refused());
+    edited = null;
     tell(`${t("running_mean")} = ` + agree(now.mean[g], (s, r) => [
       `${s(1 - p)} · ${wrap(s(old))} + ${s(p)} · ${wrap(s(mean))}`, r(1 - p) * r(old) + r(p) * r(mean)]));
     set({ running_mean: { shape, data: now.mean }, running_var: { shape, data: now.variance },
@@ -551,15 +558,13 @@ async function render({ model, el, host, signal }) {
   // ---- The tensor as cells, built anew only when its shape changes
 
   const length = (axis) => (axis === "-" ? 1 : S.shape[axes.indexOf(axis)]);
-  const heading = (axis, i) => (/[hw]/.test(axis) ? "" : axis === "n" || axis === "c" ? `${words.axes[axis]} ${i}` : `${axis}=${i}`);
+  const heading = (axis, i) => (/[hw-]/.test(axis) ? "" : `${words.axes[axis]} ${i}`);
   const ragged = layout === "n t d" && get("mask");
   const lengthOf = (n) => list("mask").slice(n * full[1], (n + 1) * full[1]).reduce((a, b) => a + b, 0);
   const lengthFields = [];
 
   function build() {
     const [B, M, R, C] = [BLOCK, MAP, ROW, COLUMN].map(length);
-    const titles = (axis, count, name) => h("div", { className: name, "aria-hidden": "true" },
-      ...Array.from({ length: count }, (_, i) => h("span", {}, heading(axis, i))));
     cells = [];
     lengthFields.length = 0;
     grid.replaceChildren(...Array.from({ length: B }, (_, b) => {
@@ -574,11 +579,11 @@ async function render({ model, el, host, signal }) {
               return cell;
             }))));
         if (MAP !== "-") map.setAttribute("aria-label", heading(MAP, m));
-        map.prepend(...(MAP === "-" ? (COLUMN === "w" ? [] : [titles(COLUMN, C, "ss-heads")])
-          : [h("div", { className: "ss-head", "aria-hidden": "true" }, heading(MAP, m))]));
+        map.prepend(h("div", { className: MAP === "-" ? "ss-heads" : "ss-head", "aria-hidden": "true" }, ...(MAP === "-"
+          ? [words.axes[COLUMN], ...Array(C).keys()].map((text) => h("span", {}, text)) : [heading(MAP, m)])));
         return map;
       });
-      const block = h("div", { className: "ss-block" }, ...(BLOCK === "-" ? [] : [h("div", { className: "ss-side" }, name)]),
+      const block = h("div", { className: "ss-block" }, ...(BLOCK === "-" ? [] : [h("div", { className: "ss-side" }, ragged ? t("length", { sample: name }) : name)]),
         h("div", { className: "ss-maps", role: "grid", "aria-label": name }, ...maps));
       if (ragged) {
         const fields = [number((v) => setLength(b, v), { min: 0, max: full[1], whole: true }, { size: 2 }),
@@ -626,8 +631,8 @@ async function render({ model, el, host, signal }) {
     const width = Math.max(3, best.width), height = hidden ? Math.min(width, 24) : both ? 44 : Math.max(22, Math.min(28, width));
     for (const [name, v] of Object.entries({ w: width, h: height, font: best.font, gap })) root.style.setProperty(`--${name}`, `${v}px`);
     root.style.setProperty("--k", best.k);
-    const looks = { narrow, wrapped: best.k < M, tiny: hidden, two: both };
-    for (const [name, on] of Object.entries(looks)) root.classList.toggle(`ss-${name}`, on);
+    const fits = { narrow, wrapped: best.k < M, tiny: hidden, two: both };
+    for (const [name, on] of Object.entries(fits)) root.classList.toggle(`ss-${name}`, on);
     const corner = overlay.getBoundingClientRect(), perMap = length(ROW) * C;
     boxes = { width, height, perMap, C, at: [] };
     for (let i = 0; i < cells.length; i += perMap) {
@@ -663,9 +668,10 @@ async function render({ model, el, host, signal }) {
   // ---- Bringing everything up to date: after a change of the model, and after a mere move
 
   function texts(view) {
-    for (let decimals = layout === "n d" ? 3 : 2; ; decimals--) {
+    const wide = layout === "n d" && full[1] < 7, raw = view === "raw";
+    for (let decimals = wide ? 3 + raw : 2; ; decimals--) {
       const all = cells.map((_, i) => (S.groups.of[i] < 0 ? "" : brief(value(i, view), decimals)));
-      if (decimals === 1 || view !== "raw" || all.every((s) => s.length < 6)) return all;
+      if (decimals === 1 || !raw || all.every((s) => s.length < (wide ? 8 : 6))) return all;
     }
   }
 
@@ -676,8 +682,8 @@ async function render({ model, el, host, signal }) {
     const view = get("view"), all = texts(view === "both" ? "raw" : view), below = view === "both" && texts("normalized");
     const most = (list) => list.reduce((a, s) => Math.max(a, s.length), 1);
     cells.forEach((cell, i) => {
-      const name = S.groups.of[i] < 0 ? "ss-c ss-masked" : S.lit.of[i] < 0 ? "ss-c" : `ss-c ss-g${S.lit.of[i] % hues}`;
-      if (cell.className !== name) cell.className = name;
+      cell.className = S.groups.of[i] < 0 ? "ss-c ss-masked" : "ss-c";
+      if (cell.look !== S.lit.of[i]) cell.style = look(cell.look = S.lit.of[i]);
       const shown = below ? `${all[i]}\n${below[i]}` : all[i];
       if (cell.textContent !== shown) {
         if (below) cell.replaceChildren(all[i], h("small", {}, `\n${below[i]}`));
@@ -690,30 +696,36 @@ async function render({ model, el, host, signal }) {
       const all = lengthFields.map((_, n) => lengthOf(n));
       [...grid.lastChild.lastChild.children].forEach((span, step) => say(span, String(all.filter((l) => l > step).length)));
     }
-    const { scheme } = S, pair = scheme.centered ? "(μ, σ²)" : t("mean_square");
+    const { scheme } = S, [pair, own] = pairs().map((p) => (p.includes(",") ? `(${p})` : p));
     const others = get("named").filter((l) => !same(l, scheme) && ["cells", "stats", "centered"].every((k) => l[k] === scheme[k]));
     // Where no boxes spell the axes out, the summary does.
-    const spelled = (axis) => (wanted.includes("axes") ? axis : t("axis", { axis, name: words.axes[axis] }));
+    const spelled = (axis) => (wanted.includes("axes") && axes.includes(axis) ? axis : t("axis", { axis, name: words.axes[axis] }));
     const per = (indices) => axesOf(indices).map(spelled).join(", ");
     const over = per(axesOf(scheme.cells).filter((a) => !scheme.stats.includes(a)).join(" ")) || t("nothing");
     const parts = [t(scheme.stats ? "summary" : "summary_all", { over, per: per(scheme.stats), pair })];
     if (wanted.includes("share")) {
-      const pair = scheme.centered ? "(γ, β)" : "γ", count = S.params?.size;
-      parts.push(h("br"), count ? t("parameters", { pair, per: per(paramAxes()), count }) : t("no_parameters"));
+      const count = S.params?.size;
+      parts.push(h("br"), count ? t("parameters", { pair: own, per: per(paramAxes()), count }) : t("no_parameters"));
     }
     const names = others.map(nameOf).join(words.comma);
-    if (names) parts.push(wanted.includes("share") ? " " : h("br"), h("span", { className: "ss-soft" }, t("same_statistics", { names })));
+    if (names) parts.push(h("br"), h("span", { className: "ss-soft" }, t("same_cells", { names })));
     summary.replaceChildren(...parts);
-    say(warning, refused() && !S.constant ? t("refuses", { error: refused() }) : "");
+    const lost = S.mates.filter((all, g) => all.length && unseen(g));
+    say(warning, refused() && !S.constant ? t("refuses", { error: refused() })
+      : lost[0] ? t("unseen_groups", { count: lost.length, group: where(lost[0][0], scheme.stats) }) : "");
     legend.hidden = view !== "both";
     drawChips();
-    for (const control of Object.values(CONTROLS)) control.update();
+    for (const control of Object.values(CONTROLS)) control.update?.();
     const question = get("prompt");
     if (question) {
       const at = flat(question.cell), from = initial.values.data[at], done = S.x[at] !== from;
       promptButton.hidden = at >= S.size;
       say(promptButton, done ? t("prompt_undo", { from, to: S.x[at] }) : t("prompt_do", { from, to: question.value }));
-      promptButton.onclick = () => change(at, done ? from : question.value);
+      promptButton.onclick = () => {
+        change(at, done ? from : question.value);
+        if (done) { edited = null; tell(""); }
+        set({ selection: question.cell });
+      };
     }
     point();
   }
@@ -726,13 +738,13 @@ async function render({ model, el, host, signal }) {
     if (chips.childElementCount !== S.lit.size || !chips.querySelector("button")) {
       chips.replaceChildren(...members.map((_, g) => button("", () => {
         if (members[g].length) set({ selection: indexOf(members[g][0]) });
-      }, { className: `ss-chip ss-g${g % hues}` })));
+      }, { className: "ss-chip", style: look(g) })));
     }
     const parameters = get("share") === "parameters", indices = parameters ? paramAxes() : S.scheme.stats;
     const { centered } = S.scheme, { mean, variance } = S.used;
     [...chips.children].forEach((chip, g) => {
       const first = members[g][0], show = (name, v) => `  ${name} ${text(v, 4)}`;
-      say(chip, first === undefined ? t("no_cells") : labelOf(first, indices) + (parameters
+      say(chip, first === undefined ? t("no_cells") : where(first, indices) + (parameters
         ? show("γ", S.gamma?.[g] ?? 1) + (centered ? show("β", S.beta?.[g] ?? 0) : "")
         : (centered ? show("μ", mean[g]) : "") + show(centered ? "σ²" : t("mean_square"), variance[g])));
     });
@@ -750,17 +762,19 @@ async function render({ model, el, host, signal }) {
       d(outline, lit);
       d(me, i === null ? "" : draw([i], 1));
       d(held, pinned() === null ? "" : draw([pinned()], 1));
-      d(flash, moved?.length ? draw(moved) : "");
-      outline.setAttribute("stroke", g >= 0 ? `var(--c${g % hues})` : "none");
+      d(flash, draw(moved));
+      outline.style = look(g);
     }
     chips.querySelectorAll("button").forEach((chip, k) => chip.setAttribute("aria-pressed", k === g));
-    for (const name of perCell) CONTROLS[name].update();
+    for (const control of [CONTROLS.mode, CONTROLS.steps, CONTROLS.affine]) control.update();
     const view = get("view"), gradient = view === "gradient";
-    const active = { raw: "mean", centered: "mean", squared: "variance", gradient: "output" }[view] ?? view;
+    const active = { centered: "mean", squared: "variance", gradient: "output" }[view] ?? view;
     lines.mean.hidden = !S.scheme.centered;
-    lines.output.hidden = !(S.gamma || S.beta || view === "output" || gradient);
+    lines.output.hidden = !(S.gamma || S.beta || view === "output" || gradient || wanted.includes("steps"));
     const [told, written] = i === null ? [t("hint"), symbolic()]
       : own < 0 ? [t("masked", { cell: where(i) }), {}] : tellOf(i, own, gradient);
+    say(cellName, i === null ? "" : t("cell_value", { cell: where(i), value: exact(S.x[i]) }));
+    unpin.hidden = pinned() === null;
     say(sentence, told);
     for (const [key, line] of Object.entries(lines)) {
       line.classList.toggle("ss-now", key === active);
@@ -792,9 +806,11 @@ async function render({ model, el, host, signal }) {
     }
     const told = [];
     if (get("share") === "parameters") {
-      told.push(S.params ? t("shares_parameters", { count: members[p].length, group: where(i, paramAxes()) }) : t("no_parameters"));
-    } else told.push(constant ? t("constant") : count === 1 ? t("alone") : t(centered ? "shares" : "shares_square", { count, group }));
-    if (constant && get("batches").some(Boolean) && !get("batches")[own]) told.push(t("unseen", { group }));
+      told.push(S.params ? t("shares_parameters", { count: members[p].length, pair: pairs()[1], group: where(i, paramAxes()) }) : t("no_parameters"));
+    } else {
+      told.push(t(unseen(own) ? "unseen" : constant ? "constant" : count === 1 ? "alone" : centered ? "shares" : "shares_square",
+        { count, group }));
+    }
     if (count > 1 && !constant && variance === 0) told.push(t("zero_variance"));
     return [told.join(words.stop), written];
   }
@@ -802,15 +818,13 @@ async function render({ model, el, host, signal }) {
   // ---- By hand
 
   function change(i, v) {
-    const before = S.y, { shape, data } = get("values"), changed = [...data];
+    const { shape, data } = get("values"), changed = [...data];
     changed[i] = v;
+    edited = data;
     set({ values: { shape, data: changed } });
-    compute();
-    moved = cells.map((_, k) => k).filter((k) => !Object.is(S.y[k], before[k]));
     flash.classList.remove("ss-flashing");
     void flash.getBoundingClientRect(); // so that the animation starts again
     flash.classList.add("ss-flashing");
-    tell(t("moved", { count: moved.length, total: S.size }));
     refresh();
   }
 
@@ -852,67 +866,68 @@ async function render({ model, el, host, signal }) {
     return ((b * M + m) * R + r) * C + c;
   }
   const go = (i) => cells[i].focus();
-  const pin = (i) => set({ selection: pinned() === i ? null : indexOf(i) });
-  const step = (x, y) => (i) => go(move(i, x, y)), add = (by) => (i) => change(i, S.x[i] + by);
+  const letGo = () => {
+    hover = focus = null;
+    set({ selection: null });
+    point();
+  };
+  const pin = (i) => (pinned() === i ? letGo() : set({ selection: indexOf(i) }));
+  const step = (x, y) => (i) => go(move(i, x, y));
   const KEYS = {
     ArrowLeft: step(-1, 0), ArrowRight: step(1, 0), ArrowUp: step(0, -1), ArrowDown: step(0, 1),
     Home: () => go(0), End: () => go(cells.length - 1), Enter: pin, " ": pin, F2: (i) => edit(i), Backspace: (i) => edit(i),
-    Escape: () => set({ selection: null }), "+": add(1), "=": add(1), "-": add(-1),
+    Escape: letGo,
   };
-  const at = (event) => (event.pointerType === "touch" ? document.elementFromPoint(event.clientX, event.clientY) : event.target)?.index;
   const follow = (event) => {
-    const i = at(event);
+    const touched = event.pointerType === "touch" ? document.elementFromPoint(event.clientX, event.clientY) : event.target;
+    const i = touched?.index;
     if (i !== undefined && i !== hover) { hover = i; point(); } // in a gap, the last one stays
   };
-  const leave = () => { if (hover !== null) { hover = null; point(); } };
   let speaking;
+  const onCell = (handler) => (event) => event.target.index === undefined || handler(event.target.index, event);
   Object.entries({
-    pointermove: follow, pointerdown: follow, pointerleave: leave,
-    click: ({ target }) => {
-      if (target.index === undefined) return;
-      target.focus({ preventScroll: true }); // JupyterLab would keep it
-      pin(target.index);
-    },
-    dblclick: (event) => { if (event.target.index !== undefined) edit(event.target.index); },
-    focusin: (event) => { if (event.target.index !== undefined) {
+    pointermove: follow, pointerdown: follow,
+    pointerleave() { hover = null; point(); },
+    click: onCell((i) => {
+      cells[i].focus({ preventScroll: true }); // JupyterLab would keep it
+      pin(i);
+    }),
+    dblclick: onCell((i) => edit(i)),
+    focusin: onCell((i) => {
       grid.querySelectorAll('[role=gridcell][tabindex="0"]').forEach((cell) => (cell.tabIndex = -1));
-      focus = event.target.index;
-      event.target.tabIndex = 0;
+      focus = i;
+      cells[i].tabIndex = 0;
       point();
       clearTimeout(speaking);
       speaking = setTimeout(() => {
         const said = [sentence, ...Object.values(lines)].filter((line) => !line.hidden).map((line) => line.textContent);
-        say(live, [where(event.target.index), ...said].join(words.stop));
+        say(live, [where(i), ...said].join(words.stop));
       }, 150);
-    } },
-    focusout: () => { focus = null; point(); },
-    keydown: (event) => {
-      const i = event.target.index;
-      if (i === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    }),
+    focusout() { focus = null; point(); },
+    keydown: onCell((i, event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
       if (KEYS[event.key]) { hover = null; KEYS[event.key](i); }
-      else if (/^[0-9.−]$/.test(event.key)) edit(i, event.key);
+      else if (/^[0-9.+−-]$/.test(event.key)) edit(i, event.key);
       else return;
       event.preventDefault();
-    },
+    }),
   }).forEach(([name, handler]) => stage.addEventListener(name, handler));
 
   // ---- Together
 
   const promptButton = button("", null, { className: "ss-prompt" });
   const more = h("details", { className: "ss-more" }, h("summary", {}, t("more")));
-  const front = (names, className = "ss-row-of") => {
-    const shown = names.filter((name) => wanted.includes(name)).map((name) => CONTROLS[name].element);
-    return shown.length ? [h("div", { className }, ...shown)] : [];
-  };
+  const front = (names, className = "ss-row-of") =>
+    h("div", { className }, ...names.filter((name) => wanted.includes(name)).map((name) => CONTROLS[name].element));
   for (const [name, { element }] of Object.entries(CONTROLS)) wanted.includes(name) || more.append(element);
   more.hidden = more.childElementCount < 2;
   if (get("label")) root.append(h("p", { className: "ss-label", dir: "auto" }, get("label")));
-  root.append(...front(["layers"], ""), ...front(["axes", "batch"]), ...front(["mode"], ""),
-    h("div", { className: "ss-summary" }, summary, ...front(["share"], "")), warning, stage, legend,
-    ...front(["chips"], ""), ...front(["steps"], ""),
-    ...(get("prompt") ? [h("p", {}, promptButton)] : []), message,
-    h("div", { className: "ss-read" }, sentence, ...Object.values(lines)),
-    ...front(["code"], ""), ...front(["gradient", "edit", "affine", "eps", "reset"]), more, live);
+  root.append(front(["layers"]), front(["axes", "batch"]), front(["mode"]),
+    h("div", { className: "ss-summary" }, summary, ...front(["share"]).children), stage, warning, legend,
+    front(["chips"]), front(["steps"], ""), ...(get("prompt") ? [promptButton] : []), message,
+    h("div", { className: "ss-read" }, h("div", { className: "ss-at" }, cellName, unpin), sentence, ...Object.values(lines)),
+    front(["code"], ""), front(["gradient", "edit", "affine", "eps", "reset"]), more, live);
   root.addEventListener("keydown", (event) => event.ctrlKey || event.metaKey || event.altKey || event.stopPropagation());
   el.append(root);
   if (get("next")) {
