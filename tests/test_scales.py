@@ -63,6 +63,11 @@ def test_equal_steps_are_equally_long():
     np.testing.assert_allclose(np.diff(places), np.diff(places)[0])
 
 
+def test_two_decades_have_evenly_spread_ticks():
+    assert scale_for([2, 36, 360], "log").ticks == (3, 10, 30, 100, 300)
+    assert scale_for([3, 40], "log").ticks == (5, 10, 20)
+
+
 def test_powers_of_two_have_ticks_at_powers_of_two():
     assert scale_for([2, 4, 8, 16, 32, 64], "log").labels == ("2", "4", "8", "16", "32", "64")
     assert scale_for([10, 100, 1000], "log").labels == ("10", "100", "1000")

@@ -98,8 +98,8 @@ def _ticks(low, high, log, values):
     locators = [MaxNLocator(n, steps=(1, 2, 5, 10)) for n in range(MOST_TICKS + 2, 1, -1)]
     if log:
         base = 2 if (np.log2(values) % 1 == 0).all() else 10
-        subdivided = LogLocator(10, subs=(1, 2, 5), numticks=MOST_TICKS)
-        locators = [LogLocator(base, numticks=MOST_TICKS), subdivided, *locators]
+        kinds = ((base, (1,)), (10, (1, 2, 5)), (10, (1, 3)))
+        locators = [*(LogLocator(*kind, numticks=MOST_TICKS) for kind in kinds), *locators]
     for locator in locators:
         ticks = [float(t) for t in locator.tick_values(low, high) if low <= t <= high]
         if 2 < len(ticks) <= MOST_TICKS:
