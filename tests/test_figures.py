@@ -289,6 +289,14 @@ def test_curves_have_colors_names_and_labels():
     assert label == "a title: height (m), against width (m)"
 
 
+def test_points_can_stand_alone():
+    alone = Curve([1, 2, 3], [1, 4, 9], "alone", line=False)
+    figure = parse(draw_curves(Plot("t", "x", "y", (alone,)), caption="c"))
+    drawn = [path.get("d") for svg in figure.iter("svg") for path in svg.findall("g/path")]
+    assert [path.count("h0") for path in drawn] == [3, 1]  # in the plot and in the legend
+    assert not any("L" in path for path in drawn)
+
+
 def test_a_line_has_a_gap_where_there_is_no_value():
     ((group, _),) = lines(
         Plot("t", "x", "y", (Curve(range(6), [1, 2, np.nan, 3, np.nan, 4], "c"),))

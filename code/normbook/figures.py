@@ -319,7 +319,7 @@ FAINT = 'stroke="currentColor" stroke-opacity=".18"'
 
 @dataclass(frozen=True)
 class Curve:
-    """Points joined by a line.
+    """Points, joined by a line or alone.
 
     Attributes
     ----------
@@ -327,6 +327,7 @@ class Curve:
     name : what the legend calls it, beside its color and dashes. A curve without a name is thin and
         has the color of the text, as a contour line has.
     dots : whether to mark every point.
+    line : whether to join them; without it, the points are marked in any case.
     low, high : the ends of a band around the curve, one of each per point; NaN for none.
     """
 
@@ -334,6 +335,7 @@ class Curve:
     y: Sequence[float]
     name: str = ""
     dots: bool = False
+    line: bool = True
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
 
@@ -404,15 +406,19 @@ def _plot_panel(plot):
     for curve, (x, *ys) in zip(plot.curves, points, strict=True):
         stroke = next(strokes) if curve.name else THIN
         x, (y, low, high) = place_x(x), map(place_y, ys)
-        body.append(_draw_band(x, low, high, stroke) + _draw_line(x, y, stroke, curve.dots))
+        body.append(_draw_band(x, low, high, stroke))
+        body.append(_draw_line(x, y, stroke, curve.dots, curve.line))
 
     alt = html.escape(f"{plot.title}: {plot.y_label}, against {plot.x_label}")
     size = left + width + right, top + height + bottom
-    legend = "".join(
-        '<li><svg aria-hidden="true" width="26" height="18">'
-        f"{_draw_line((1, 25), (9, 9), stroke)}</svg><span>{html.escape(name)}</span></li>"
-        for name, stroke in zip(named, STROKES, strict=False)
-    )
+    legend = ""
+    for curve, stroke in zip((c for c in plot.curves if c.name), STROKES, strict=False):
+        sample = ((1, 25), (9, 9)) if curve.line else ((13,), (9,))
+        legend += (
+            '<li><svg aria-hidden="true" width="26" height="18">'
+            f"{_draw_line(*sample, stroke, line=curve.line)}</svg>"
+            f"<span>{html.escape(curve.name)}</span></li>"
+        )
     return (
         f'<div class="nb-panel"><p><strong>{html.escape(plot.title)}</strong></p>'
         f'<svg role="img" aria-label="{alt}" width="{size[0]}" height="{size[1]}" '
@@ -452,11 +458,13 @@ def _scales(plot, points):
     return scales
 
 
-def _draw_line(x, y, stroke, dots=False):
+def _draw_line(x, y, stroke, dots=False, line=True):
     runs = [[f"{a:.1f} {b:.1f}" for a, b in zip(*run, strict=True)] for run in _runs(x, y)]
     width, opacity = (1, 0.5) if stroke == THIN else (2, 1)
     path = "".join(f"M{'L'.join(run)}" for run in runs)
     drawn = f'<path d="{path}" stroke-width="{width}" stroke-dasharray="{stroke[1]}"/>'
+    if not line:
+        drawn, dots = "", True
     # Lines of no length, but with round ends. A point without a neighbor would be no line.
     ends = "".join(f"M{point}h0" for run in runs for point in run if dots or len(run) == 1)
     if ends:
