@@ -13,7 +13,13 @@ from torch import nn
 
 import helpers
 from normbook.layers import LayerNorm, RMSNorm
-from normbook.transformer import Encoder, EncoderLayer, PooledBatchNorm, SelfAttention
+from normbook.transformer import (
+    DynamicTanh,
+    Encoder,
+    EncoderLayer,
+    PooledBatchNorm,
+    SelfAttention,
+)
 
 TESTED = set()
 about = partial(helpers.about, TESTED)
@@ -361,6 +367,21 @@ def test_pooled_batch_norm(momentum):
         close(list(ours.buffers()), list(theirs.buffers()))
     ours.eval(), theirs.eval()
     close(ours(x), theirs(x.flatten(0, 1)).view_as(x))
+
+
+def test_dynamic_tanh():
+    """No cell's output depends on another cell."""
+    norm, x = shake(DynamicTanh(4)), sample(2, 3, 4).requires_grad_()
+    gamma, beta = norm.weight.tolist(), norm.bias.tolist()
+    assert norm.alpha.item() != DynamicTanh(4).alpha.item() == 0.5
+    for cell in ((0, 0, 0), (1, 2, 3)):
+        d = cell[-1]
+        expected = gamma[d] * math.tanh(norm.alpha.item() * x[cell].item()) + beta[d]
+        output = norm(x)[cell]
+        assert math.isclose(output.item(), expected, rel_tol=1e-12)
+        (gradient,) = torch.autograd.grad(output, x)
+        assert gradient.nonzero().tolist() == [list(cell)]
+    assert EncoderLayer(4, 2, 8, norm=DynamicTanh)(x).shape == x.shape
 
 
 def attention_by_hand(module, x, norm=lambda x: x):

@@ -39,6 +39,25 @@ class PooledBatchNorm(BatchNorm1d):
         return torch.zeros_like(input).index_put((~padding,), output)
 
 
+class DynamicTanh(nn.Module):
+    """gamma * tanh(alpha * x) + beta, in place of a norm: no cell shares anything with another.
+
+    Input (..., num_features), output as the input. `weight` (gamma) and `bias` (beta) have one
+    value per feature; `alpha` is one number, learned as well.
+
+    Source: Zhu et al. 2025, section 4, with its initial alpha.
+    """
+
+    def __init__(self, num_features: int, alpha: float = 0.5):
+        super().__init__()
+        self.alpha = nn.Parameter(torch.tensor(alpha))
+        self.weight = nn.Parameter(torch.ones(num_features))
+        self.bias = nn.Parameter(torch.zeros(num_features))
+
+    def forward(self, input):
+        return self.weight * torch.tanh(self.alpha * input) + self.bias
+
+
 class SelfAttention(nn.Module):
     """Multi-head attention among the tokens of a sequence (Vaswani et al. 2017, section 3.2).
 
