@@ -399,6 +399,10 @@ def test_the_keyboard_alone_does_it(images):
     images.press("+", "8", "Enter")
     assert images.get("values")["data"][1] == 8
     images.press("F2", "Escape")
+    images.press("5", "x", "Enter", "Escape")
+    assert images.message() == ""
+    assert images.page.locator(".ss-editor").count() == 0
+    assert images.get("values")["data"][1] == 8
     assert page.evaluate("document.activeElement.index") == 1
     page.wait_for_timeout(300)
     assert page.locator("[aria-live]").first.inner_text().startswith("sample 0, channel 0, row 0")
@@ -447,6 +451,9 @@ def test_eps_gamma_and_beta(images):
     images.click("reset")
     assert images.get("gamma") is None
     assert images.get("eps") == 1e-5
+    images.page.get_by_label("γ").fill("3")
+    images.hover(80)  # leaves alone what is being typed
+    assert images.page.get_by_label("γ").input_value() == "3"
 
 
 def test_running_statistics_follow_pytorch(touch):

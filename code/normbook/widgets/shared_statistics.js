@@ -7,6 +7,7 @@
 
 export const axesOf = (pattern) => pattern.match(/[a-z]/g) ?? [];
 const tokensOf = (pattern) => pattern.match(/\([a-z ]+\)|[a-z]/g) ?? [];
+const times = (length, make) => Array.from({ length }, (_, i) => make(i));
 const product = (numbers) => numbers.reduce((a, b) => a * b, 1);
 
 export function lengthsOf(scheme, shape) {
@@ -255,7 +256,7 @@ async function render({ model, el, host, signal }) {
   const full = get("values").shape, layout = get("cells"), layers = get("layers");
   const [BLOCK, MAP, ROW, COLUMN] = LAYOUTS[layout], axes = axesOf(layout);
   // `edited`: the values before the last edit, to tell which outputs it moves.
-  let S, hover = null, focus = null, edited = null, moved = [], cells = [], members, outlines, boxes, fitted, built;
+  let S, hover = null, focus = null, edited = null, moved = [], cells = [], places, members, outlines, boxes, fitted, built;
 
   // ---- What follows from the model
 
@@ -290,7 +291,7 @@ async function render({ model, el, host, signal }) {
     S.lit = groups;
     if (sharing) S.lit = { of: groups.of.map((g, i) => (g < 0 || !params ? -1 : params.of[i])), size: params?.size ?? 0 };
     const collect = ({ of, size }) => {
-      const all = Array.from({ length: size }, () => []);
+      const all = times(size, () => []);
       of.forEach((g, i) => g < 0 || all[g].push(i));
       return all;
     };
@@ -342,7 +343,7 @@ async function render({ model, el, host, signal }) {
   };
   const labelled = (label, field) => {
     field.ariaLabel = label;
-    return h("label", { className: "ss-field" }, h("span", {}, label), field);
+    return h("label", { className: "ss-field" }, label, field);
   };
   // A field for a number. A wrong entry is refused with a message, and stays to be corrected.
   const number = (apply, { min = -Infinity, max = Infinity, whole = false } = {}, props = {}) => {
@@ -350,16 +351,17 @@ async function render({ model, el, host, signal }) {
     input.commit = () => {
       const typed = input.value.trim(), v = typed ? Number(typed.replace("−", "-")) : NaN;
       const fits = Number.isFinite(v) && v >= min && v <= max && (!whole || Number.isInteger(v));
-      input.setAttribute("aria-invalid", !fits);
+      input.refuse(!fits);
       if (fits) apply(v);
       else tell(t(whole ? "refused_whole" : min === 0 ? "refused_negative" : "refused", { typed, min, max }));
       return fits;
     };
     input.addEventListener("change", () => input.commit());
-    input.show = (v) => {
-      if (document.activeElement === input && input.getAttribute("aria-invalid") === "true") return;
+    input.refuse = (refused) => input.setAttribute("aria-invalid", (input.refused = refused));
+    input.show = (v) => { // not while somebody types
+      if (input.matches(":focus")) return;
       input.value = v;
-      input.setAttribute("aria-invalid", false);
+      input.refuse(false);
     };
     return input;
   };
@@ -371,15 +373,15 @@ async function render({ model, el, host, signal }) {
   const sentence = h("p"), summary = h("p");
   const lines = {};
   for (const key of ["mean", "variance", "normalized", "output"]) lines[key] = h("p", { className: "ss-f" });
-  const over = h("div", { innerHTML: '<svg class="ss-overlay" aria-hidden="true">' +
-    ["fade", "outline", "moved", "held", "me"].map((name) => `<path class="ss-${name}"/>`).join("") + "</svg>" });
-  const overlay = over.firstChild, [fade, outline, flash, held, me] = overlay.children;
+  const overlay = h("div", { innerHTML: '<svg class="ss-overlay" aria-hidden="true">' +
+    ["fade", "outline", "moved", "held", "me"].map((name) => `<path class="ss-${name}"/>`).join("") + "</svg>" }).firstChild;
+  const [fade, outline, flash, held, me] = overlay.children;
   const grid = h("div", { className: "ss-grid" }), stage = h("div", { className: "ss-stage" }, grid, overlay);
   const root = h("div", { className: "ss", lang: words.language, role: "group", "aria-label": get("label") || t("widget"),
     "data-lm-suppress-shortcuts": "true" });
   const palette = get("palette"), hues = palette.length, colorOf = (g) => palette[g % hues][0];
   // Groups of one color differ in their pattern, until all pairs are used up.
-  const looks = Array.from({ length: hues ** 2 }, (_, g) => {
+  const looks = times(hues ** 2, (g) => {
     const tile = `<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><path d="` +
       `${palette[(g + Math.floor(g / hues)) % hues][1]}" stroke="${colorOf(g)}" stroke-opacity=".4"/></svg>`;
     root.style.setProperty(`--p${g}`, `url("data:image/svg+xml,${encodeURIComponent(tile)}")`);
@@ -391,7 +393,7 @@ async function render({ model, el, host, signal }) {
 
   const nameOf = (scheme) => words.layers[`${scheme.name} (${scheme.cells})`] ?? words.layers[scheme.name] ?? scheme.name;
   const same = (a, b) => a.name === b.name && a.cells === b.cells && a.stats === b.stats;
-  const divisors = Array.from({ length: full[1] }, (_, i) => i + 1).filter((g) => full[1] % g === 0);
+  const divisors = times(full[1], (i) => i + 1).filter((g) => full[1] % g === 0);
   function choose(scheme) {
     if (scheme.cells.includes("(") && !scheme.lengths.length) scheme = { ...scheme, lengths: [["g", divisors[1] ?? 1]] };
     tell("");
@@ -437,7 +439,7 @@ async function render({ model, el, host, signal }) {
   const running = h("span", { className: "ss-soft" });
   const modes = pills(t("mode"), [["train", t("train")], ["eval", t("eval")]], (mode) => set({ mode }));
   const epsField = number((eps) => set({ eps }), { min: 0 });
-  const batches = choice(Array.from({ length: full[0] }, (_, n) => n + 1), (batch) => set({ batch }));
+  const batches = choice(times(full[0], (n) => n + 1), (batch) => set({ batch }));
   const upstream = number((v) => set({ upstream: v }), {}, { size: 5 });
   const gradientButton = button(t("gradient"), () => {
     if (get("view") === "gradient") set({ view: "output" });
@@ -458,7 +460,7 @@ async function render({ model, el, host, signal }) {
     axes: {
       element: h("div", { className: "ss-axes" },
         h("fieldset", {}, h("legend", {}, t("average_over")), ...axes.map((a, i) =>
-          h("label", {}, boxesOf[i], h("b", {}, a), ` ${words.axes[a]}`))), groupField, named),
+          h("label", { className: "ss-field" }, boxesOf[i], h("b", {}, a), words.axes[a]))), groupField, named),
       update() {
         const grouped = S.scheme.cells.includes("(");
         axes.forEach((a, i) => {
@@ -566,21 +568,22 @@ async function render({ model, el, host, signal }) {
   function build() {
     const [B, M, R, C] = [BLOCK, MAP, ROW, COLUMN].map(length);
     cells = [];
+    places = []; // by row and column of all
     lengthFields.length = 0;
-    grid.replaceChildren(...Array.from({ length: B }, (_, b) => {
+    grid.replaceChildren(...times(B, (b) => {
       const name = BLOCK === "-" ? get("label") || t("widget") : `${words.axes.n} ${b}`;
-      const maps = Array.from({ length: M }, (_, m) => {
-        const map = h("div", { className: "ss-map", role: "rowgroup" }, ...Array.from({ length: R }, (_, r) =>
+      const maps = times(M, (m) => {
+        const map = h("div", { className: "ss-map", role: "rowgroup" }, ...times(R, (r) =>
           h("div", { className: "ss-row", role: "row" },
             ...(MAP === "-" ? [h("span", { className: "ss-rowhead", "aria-hidden": "true" }, heading(ROW, r))] : []),
-            ...Array.from({ length: C }, () => {
-              const cell = h("div", { tabIndex: -1, role: "gridcell" });
-              cell.index = cells.push(cell) - 1;
-              return cell;
+            ...times(C, (c) => {
+              const cell = h("div", { tabIndex: -1, role: "gridcell" }), x = m * C + c, y = b * R + r;
+              (places[y] ??= [])[x] = cell;
+              return Object.assign(cell, { x, y, index: cells.push(cell) - 1 });
             }))));
         if (MAP !== "-") map.setAttribute("aria-label", heading(MAP, m));
         map.prepend(h("div", { className: MAP === "-" ? "ss-heads" : "ss-head", "aria-hidden": "true" }, ...(MAP === "-"
-          ? [words.axes[COLUMN], ...Array(C).keys()].map((text) => h("span", {}, text)) : [heading(MAP, m)])));
+          ? times(C + 1, (i) => h("span", {}, i ? i - 1 : words.axes[COLUMN])) : [heading(MAP, m)])));
         return map;
       });
       const block = h("div", { className: "ss-block" }, ...(BLOCK === "-" ? [] : [h("div", { className: "ss-side" }, ragged ? t("length", { sample: name }) : name)]),
@@ -597,7 +600,7 @@ async function render({ model, el, host, signal }) {
     }));
     if (ragged) {
       grid.append(h("div", { className: "ss-block ss-perstep" }, h("div", { className: "ss-side" }, t("per_step")),
-        h("div", { className: "ss-maps" }, ...Array.from({ length: M }, () => h("span")))));
+        h("div", { className: "ss-maps" }, ...times(M, () => h("span")))));
     }
     built = String(S.shape);
     fitted = "";
@@ -819,6 +822,7 @@ async function render({ model, el, host, signal }) {
 
   function change(i, v) {
     const { shape, data } = get("values"), changed = [...data];
+    if (v === S.x[i]) return;
     changed[i] = v;
     edited = data;
     set({ values: { shape, data: changed } });
@@ -828,28 +832,22 @@ async function render({ model, el, host, signal }) {
     refresh();
   }
 
-  let editor = null;
-  function edit(i, typed = "") {
+  let editor;
+  function edit(i, typed) {
     if (S.groups.of[i] < 0) return tell(t("masked", { cell: where(i) }));
     editor?.remove();
-    const done = (focusCell) => {
-      const old = editor;
-      editor = null; // before it goes: leaving it would commit again
-      old?.remove();
-      if (focusCell) cells[i].focus();
-    };
-    const field = number((v) => change(i, v), {}, {
-      className: "ss-editor", value: typed || exact(S.x[i]), ariaLabel: t("new_value", { cell: where(i) }),
+    const old = exact(S.x[i]), field = editor = number((v) => change(i, v), {}, {
+      className: "ss-editor", value: typed ?? old, ariaLabel: t("new_value", { cell: where(i) }),
     });
-    field.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && field.commit()) done(true);
-      if (event.key === "Escape") { tell(""); done(true); }
+    field.addEventListener("keydown", ({ key }) => {
+      if (key === "Escape") {
+        field.value = old;
+        field.refuse(false);
+        tell("");
+      }
+      if (key === "Escape" || (key === "Enter" && field.commit())) cells[i].focus();
     });
-    field.addEventListener("blur", () => {
-      if (editor && (field.getAttribute("aria-invalid") === "true")) return;
-      if (editor) done(false);
-    });
-    editor = field;
+    field.addEventListener("blur", () => field.refused || field.remove());
     const [x, y] = [cells[i].offsetLeft, cells[i].offsetTop];
     field.style.translate = `${Math.max(0, Math.min(x, stage.clientWidth - 80))}px ${y}px`;
     stage.append(field);
@@ -857,25 +855,19 @@ async function render({ model, el, host, signal }) {
     if (!typed) field.select();
   }
 
-  function move(i, dx, dy) {
-    const [B, M, R, C] = [BLOCK, MAP, ROW, COLUMN].map(length);
-    let [b, m, r, c] = [Math.floor(i / (M * R * C)), Math.floor(i / (R * C)) % M, Math.floor(i / C) % R, i % C];
-    const x = m * C + c + dx, y = b * R + r + dy;
-    if (x < 0 || y < 0 || x >= M * C || y >= B * R) return i;
-    [m, c, b, r] = [Math.floor(x / C), x % C, Math.floor(y / R), y % R];
-    return ((b * M + m) * R + r) * C + c;
-  }
-  const go = (i) => cells[i].focus();
+  const step = (dx, dy) => (i) => {
+    const { x, y } = cells[i];
+    (places[y + dy]?.[x + dx] ?? cells[i]).focus();
+  };
   const letGo = () => {
     hover = focus = null;
     set({ selection: null });
     point();
   };
   const pin = (i) => (pinned() === i ? letGo() : set({ selection: indexOf(i) }));
-  const step = (x, y) => (i) => go(move(i, x, y));
   const KEYS = {
     ArrowLeft: step(-1, 0), ArrowRight: step(1, 0), ArrowUp: step(0, -1), ArrowDown: step(0, 1),
-    Home: () => go(0), End: () => go(cells.length - 1), Enter: pin, " ": pin, F2: (i) => edit(i), Backspace: (i) => edit(i),
+    Home: () => cells[0].focus(), End: () => cells.at(-1).focus(), Enter: pin, " ": pin, F2: (i) => edit(i), Backspace: (i) => edit(i),
     Escape: letGo,
   };
   const follow = (event) => {
