@@ -1,7 +1,6 @@
 """The notebooks executed once, the book built once, and a browser without network."""
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,7 @@ from normbook.sphinxext.execute import cache_folder, execute_all
 
 pytest.register_assert_rewrite("helpers")  # so that its assertions tell the values
 
-from helpers import NOTEBOOKS, ROOT, build_book  # noqa: E402
-
-LOCAL = ("file://", "http://127.0.0.1", "data:", "blob:")
+from helpers import NOTEBOOKS, ROOT, build_book, open_page  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -56,15 +53,6 @@ def browser():
         browser.close()
 
 
-@dataclass
-class Visit:
-    """A page open in the browser, what its console said, and what it asked of other hosts."""
-
-    page: object
-    console: list
-    requests: list
-
-
 @pytest.fixture
 def visit(browser):
     """Opens a file in a fresh browser: ``visit(path, width=360, color_scheme="dark")``.
@@ -73,28 +61,9 @@ def visit(browser):
     """
     contexts = []
 
-    def open_file(path, width=1280, color_scheme="light"):
-        context = browser.new_context(
-            viewport={"width": width, "height": 800}, color_scheme=color_scheme
-        )
-        contexts.append(context)
-        visit = Visit(context.new_page(), console=[], requests=[])
-
-        def refuse(route):
-            if route.request.url.startswith(LOCAL):
-                route.continue_()
-            else:
-                visit.requests.append(route.request.url)
-                route.abort()
-
-        def note(message):
-            if message.type in ("error", "warning"):
-                visit.console.append(message.text)
-
-        context.route("**/*", refuse)
-        visit.page.on("console", note)
-        visit.page.on("pageerror", lambda error: visit.console.append(str(error)))
-        visit.page.goto(Path(path).as_uri(), wait_until="load")
+    def open_file(path, **options):
+        visit = open_page(browser, Path(path).as_uri(), **options)
+        contexts.append(visit.page.context)
         visit.page.wait_for_function("!window.MathJax || MathJax.startup?.promise")
         visit.page.evaluate("window.MathJax ? MathJax.startup.promise.then(() => null) : null")
         return visit

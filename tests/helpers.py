@@ -4,12 +4,14 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import axe_playwright_python
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from playwright.sync_api import Page
 from sphinx_external_toc.parsing import parse_toc_yaml
 
 from normbook.sphinxext.execute import toc_notebooks
@@ -63,6 +65,43 @@ def copy_configuration(folder):
     shutil.copytree(ROOT / "assets", folder / "assets")
 
 
+LOCAL = ("file://", "http://127.0.0.1", "data:", "blob:")
+
+
+@dataclass
+class Visit:
+    """A page open in the browser, what its console said, and what it asked of other hosts."""
+
+    page: Page
+    console: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+def open_page(browser, address, width=1280, color_scheme="light", **options):
+    """Open the address in a context of its own, whose requests to other hosts are refused."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 800}, color_scheme=color_scheme
+    )
+    visit = Visit(context.new_page())
+
+    def refuse(route):
+        if route.request.url.startswith(LOCAL):
+            route.continue_()
+        else:
+            visit.requests.append(route.request.url)
+            route.abort()
+
+    def note(message):
+        if message.type in ("error", "warning"):
+            visit.console.append(message.text)
+
+    context.route("**/*", refuse)
+    visit.page.on("console", note)
+    visit.page.on("pageerror", lambda error: visit.console.append(str(error)))
+    visit.page.goto(address, wait_until="load", **options)
+    return visit
+
+
 def check_page(visit, color_scheme):
     """What holds for every page of the book, opened by the fixture ``visit``."""
     page = visit.page
@@ -75,11 +114,11 @@ def check_page(visit, color_scheme):
     assert visit.console == []
 
 
-def check_accessibility(page):
-    """axe, with all its rules, finds nothing on the page as it is now."""
+def check_accessibility(page, within="html"):
+    """axe, with all its rules, finds nothing on the page as it is now, or in a part of it."""
     page.evaluate(AXE.read_text(encoding="utf8"))
-    violations = page.evaluate("axe.run(document, { preload: false })")["violations"]
-    assert [(v["id"], [node["html"] for node in v["nodes"]]) for v in violations] == []
+    found = page.evaluate("within => axe.run(within, { preload: false })", within)["violations"]
+    assert [(v["id"], [node["html"] for node in v["nodes"]]) for v in found] == []
 
 
 def check_maths(page):
