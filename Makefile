@@ -5,15 +5,16 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PORT ?= 8000
+DIR ?= chapters
 
 INSTALLED := $(VENV)/.book-installed
 TEST_INSTALLED := $(VENV)/.test-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help book serve lab test bench clean
+.PHONY: help book serve lab exercises test bench clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
 
 book: $(INSTALLED) ## run the notebooks and build the book, without a warning
 	$(BIN)/jupyter-book build . --all -W -n --keep-going
@@ -23,7 +24,10 @@ serve: book ## build the book and serve it on this machine
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
 
 lab: $(INSTALLED) ## open the chapters in JupyterLab
-	$(BIN)/jupyter lab chapters
+	$(BIN)/jupyter lab $(DIR)
+
+exercises: $(INSTALLED) ## write the exercises without their solutions to _build/exercises
+	$(BIN)/python -m normbook.student _build/exercises chapters/exercises.ipynb
 
 test: $(TEST_INSTALLED) ## run all tests; they build the book, too
 	$(BIN)/pytest
