@@ -87,6 +87,16 @@ SABOTAGE = {
             return right_normalize(output, *put_off.pop()).output if put_off else output
         module.normalize, np.tanh = without, with_norm
     """,
+    "the norm at the branch's input": """
+        from normbook import transformer
+        def sabotaged(self, x, f, norm):
+            return x + f(norm(x))
+        transformer.EncoderLayer._add_and_norm = sabotaged
+    """,
+    "a mask that hides nothing": """
+        from normbook import transformer
+        transformer._merge_masks = lambda *args: None
+    """,
 }
 
 # Where each must be noticed.
@@ -114,6 +124,8 @@ DEPENDS = [
     ("transformer", "Bessel's variance"),
     ("transformer", "ε outside the root"),
     ("transformer", "LN per sample"),
+    ("transformer", "the norm at the branch's input"),
+    ("transformer", "a mask that hides nothing"),
     ("index", "Bessel's variance"),
     ("index", "a wrong axis"),
     ("before_you_start", "Bessel's variance"),
