@@ -1,5 +1,7 @@
 """How fast and how frugal the layers are, against `torch.nn` and against the usual plain code.
 
+Recurrent layers are measured against themselves without norms.
+
 Run by ``make bench``. All in float32, on one thread, as ratios of medians from one run: the
 contestants take turns, so that a busy machine slows them alike.
 """
@@ -17,7 +19,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from normbook import layers
+from normbook import layers, recurrent
 from normbook.normalize import normalize
 from normbook.scheme import BATCH_NORM_2D, LAYER_NORM_TOKEN
 
@@ -98,6 +100,23 @@ def time_case(name, case):
     report("numpy forward", ratios(arrays))
 
 
+def time_recurrent(name, hidden_size=128):
+    """The loop with norms, over the same loop without."""
+    shape = (32, 50, 64)
+    x = torch.randn(shape, requires_grad=True)
+    dy = torch.randn(32, 50, hidden_size)
+    modules = {
+        "no norms": getattr(recurrent, name)(64, hidden_size, norm=None),
+        "layer norm": getattr(recurrent, name)(64, hidden_size),
+    }
+
+    def step(module):
+        return lambda: module(x)[0].backward(dy)
+
+    print(f"{name} {shape}, {hidden_size} units")
+    report("forward + backward", ratios({key: step(m) for key, m in modules.items()}))
+
+
 def report(what, values):
     print(f"  {what:20}", ", ".join(f"{name} {value:.2f}" for name, value in values.items()))
 
@@ -152,6 +171,9 @@ def main():
     for name, case in CASES.items():
         time_case(name, case)
         memory_case(name)
+    print("ratios to the same loop without norms")
+    for name in ("LayerNormRNN", "LayerNormLSTM", "LayerNormGRU"):
+        time_recurrent(name)
 
 
 if __name__ == "__main__":
