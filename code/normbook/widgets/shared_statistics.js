@@ -347,7 +347,7 @@ async function render({ model, el, host, signal }) {
   };
   // A field for a number. A wrong entry is refused with a message, and stays to be corrected.
   const number = (apply, { min = -Infinity, max = Infinity, whole = false } = {}, props = {}) => {
-    const input = h("input", { type: "text", inputMode: "decimal", autocomplete: "off", size: 8, ...props });
+    const input = h("input", { type: "text", inputMode: "decimal", autocomplete: "off", size: 5, ...props });
     input.commit = () => {
       const typed = input.value.trim(), v = typed ? Number(typed.replace("−", "-")) : NaN;
       const fits = Number.isFinite(v) && v >= min && v <= max && (!whole || Number.isInteger(v));
@@ -440,7 +440,7 @@ async function render({ model, el, host, signal }) {
   const modes = pills(t("mode"), [["train", t("train")], ["eval", t("eval")]], (mode) => set({ mode }));
   const epsField = number((eps) => set({ eps }), { min: 0 });
   const batches = choice(times(full[0], (n) => n + 1), (batch) => set({ batch }));
-  const upstream = number((v) => set({ upstream: v }), {}, { size: 5 });
+  const upstream = number((v) => set({ upstream: v }));
   const gradientButton = button(t("gradient"), () => {
     if (get("view") === "gradient") set({ view: "output" });
     else set({ view: "gradient", selection: get("selection") ?? indexOf(current() ?? 0) });
