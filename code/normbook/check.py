@@ -21,6 +21,16 @@ def check(what: str, yours: Any, expected: Any, traps: dict[str, Any] | None = N
     ------
     AssertionError : the answer is wrong, missing, or of another shape. The message says which, and
         names the mistake if the answer is what one of `traps` gives.
+
+    Examples
+    --------
+    >>> x = np.array([1.0, 2, 3, 4, 5])
+    >>> traps = {"You divided by n - 1; a layer divides by n.": x.var(ddof=1)}
+    >>> check("variance", x.var(), 2.0, traps)
+    ✓ variance: right
+    >>> check("variance", x.var(ddof=1), 2.0, traps)
+    Traceback (most recent call last):
+    AssertionError: variance: not yet. You divided by n - 1; a layer divides by n.
     """
     if yours is None or yours is Ellipsis:
         raise AssertionError(f"{what}: there is no answer yet. Write it in the cell above.")

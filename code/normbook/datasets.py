@@ -27,6 +27,14 @@ class Dataset:
     Raises
     ------
     ValueError : there isn't one label for each image, or the images aren't (N, H, W).
+
+    Examples
+    --------
+    >>> digits = load("digits")
+    >>> digits.images.shape, digits.labels[:5]
+    ((1797, 8, 8), array([0, 1, 2, 3, 4]))
+    >>> len(digits[:100])
+    100
     """
 
     images: np.ndarray
@@ -57,6 +65,12 @@ class Dataset:
         Raises
         ------
         ValueError : `test` leaves one of the parts empty.
+
+        Examples
+        --------
+        >>> train, test = load("digits").split(seed=0)
+        >>> len(train), len(test)
+        (1437, 360)
         """
         if not 0 < test < len(self):
             raise ValueError(f"test is {test}; expected 1 to {len(self) - 1}")
@@ -85,6 +99,12 @@ def load(source: str = "digits", folder: str | Path | None = None) -> Dataset:
     ------
     ValueError : there is no such source, or a file is damaged.
     DownloadError : MNIST isn't there and could not be downloaded.
+
+    Examples
+    --------
+    >>> digits = load("digits")
+    >>> digits.name, len(digits)
+    ('digits', 1797)
     """
     if source not in _SOURCES:
         raise ValueError(f"there is no source {source!r}; expected one of {', '.join(_SOURCES)}")
@@ -95,6 +115,11 @@ def topics() -> str:
     """The help topics that come with Python, as one text: English prose and grammar of Python.
 
     About 465,000 characters in Python 3.11; other versions have others.
+
+    Examples
+    --------
+    >>> "boolean" in topics()
+    True
     """
     from pydoc_data.topics import topics
 

@@ -19,6 +19,13 @@ class Example:
     source : the document and the place in it; where the numbers come from, if from elsewhere.
     cells : its axes, as in `normbook.scheme`.
     values : nested tuples.
+
+    Examples
+    --------
+    >>> FEATURE_MAPS.title, FEATURE_MAPS.cells, FEATURE_MAPS.shape
+    ('two samples with three channels of 5 × 5', 'n c h w', (2, 3, 5, 5))
+    >>> FEATURE_MAPS.x.mean((1, 2, 3)).round(4)
+    array([0.4933, 0.7733])
     """
 
     title: str
@@ -47,6 +54,12 @@ class RecurrentExample(Example):
     ----------
     W_xh, W_hh : the layer's weights, a row for each of its units.
     gamma, beta : the layer norm's scale and shift, one of each for every unit.
+
+    Examples
+    --------
+    >>> W_xh, W_hh, gamma, beta = RECURRENT.weights
+    >>> RECURRENT.shape, W_xh.shape, W_hh.shape, gamma.shape
+    ((2, 3, 3), (4, 3), (4, 4), (4,))
     """
 
     W_xh: tuple

@@ -27,6 +27,14 @@ class Statistics(NamedTuple):
     `mean` is the mean and `var` the biased variance: divided by the count, not by the count minus
     one. For a layer that doesn't center, `mean` is 0 and `var` the mean square. `count` is the
     number of real cells in the group.
+
+    Examples
+    --------
+    >>> from normbook.examples import FEATURE_MAPS
+    >>> from normbook.scheme import LAYER_NORM_CHW
+    >>> mean, var, count = statistics(FEATURE_MAPS.x, LAYER_NORM_CHW)
+    >>> mean.round(4), var.round(4), count
+    (array([0.4933, 0.7733]), array([0.3566, 0.5486]), array([75, 75]))
     """
 
     mean: Array
@@ -39,6 +47,13 @@ class Normalized(NamedTuple):
 
     Where a count is 1, the cell is its own mean, and the output is beta. With running statistics,
     no cell of x has a part in them, and the counts are 0.
+
+    Examples
+    --------
+    >>> from normbook.examples import THREE_SCALES
+    >>> from normbook.scheme import LAYER_NORM
+    >>> normalize(THREE_SCALES.x, LAYER_NORM).statistics.mean
+    array([  3.,  30., 300.])
     """
 
     output: Array
@@ -49,6 +64,14 @@ class Gradients(NamedTuple):
     """What `backward` returns: the loss's derivatives by x, gamma and beta, each of its shape.
 
     `gamma` and `beta` are None for a layer that has none.
+
+    Examples
+    --------
+    >>> from normbook.examples import THREE_SCALES
+    >>> from normbook.scheme import LAYER_NORM
+    >>> x = THREE_SCALES.x
+    >>> backward(np.ones(x.shape), x, LAYER_NORM).beta
+    array([3., 3., 3., 3., 3.])
     """
 
     x: Array
@@ -72,6 +95,13 @@ def statistics(x: Array, scheme: Scheme, mask: Array | None = None) -> Statistic
     TypeError : x is no array, or its dtype has no mean; mask is not boolean or not of x's library.
     ValueError : x or mask has a wrong shape; a mask leaves a group without a cell, unless it is
         one that can only hide whole groups, such as the padding of LayerNorm per token.
+
+    Examples
+    --------
+    >>> from normbook.examples import ONE_TO_FIVE
+    >>> from normbook.scheme import LAYER_NORM
+    >>> statistics(ONE_TO_FIVE.x, LAYER_NORM)
+    Statistics(mean=array([3.]), var=array([2.]), count=array([5]))
     """
     x_split, real = _split(x, scheme, mask)
     cells = cast(x_split, compute_dtype(x))
@@ -107,6 +137,21 @@ def normalize(
     TypeError : as `statistics`; also if gamma, beta or running is not of x's library.
     ValueError : as `statistics`; also if gamma, beta or running has a wrong shape, or eps is
         negative, infinite or NaN.
+
+    Examples
+    --------
+    Rows come out alike, whatever their scale; down the columns, columns do.
+
+    >>> from normbook.examples import THREE_SCALES
+    >>> from normbook.scheme import BATCH_NORM_1D, LAYER_NORM
+    >>> normalize(THREE_SCALES.x, LAYER_NORM).output.round(3)
+    array([[-1.414, -0.707,  0.   ,  0.707,  1.414],
+           [-1.414, -0.707,  0.   ,  0.707,  1.414],
+           [-1.414, -0.707,  0.   ,  0.707,  1.414]])
+    >>> normalize(THREE_SCALES.x, BATCH_NORM_1D).output.round(3)
+    array([[-0.805, -0.805, -0.805, -0.805, -0.805],
+           [-0.604, -0.604, -0.604, -0.604, -0.604],
+           [ 1.409,  1.409,  1.409,  1.409,  1.409]])
     """
     _check_eps(eps)
     x_split, real = _split(x, scheme, mask, may_be_empty=running is not None)
@@ -148,6 +193,16 @@ def backward(
     Raises
     ------
     TypeError, ValueError : as `normalize`; also if dy is not of x's library or shape.
+
+    Examples
+    --------
+    Pull at the first output alone: the gradients of a group sum to 0.
+
+    >>> from normbook.examples import ONE_TO_FIVE
+    >>> from normbook.scheme import LAYER_NORM
+    >>> dx = backward(np.array([[1.0, 0, 0, 0, 0]]), ONE_TO_FIVE.x, LAYER_NORM).x
+    >>> dx.round(3) + 0.0
+    array([[ 0.283, -0.283, -0.141,  0.   ,  0.141]])
     """
     _check_eps(eps)
     x_split, real = _split(x, scheme, mask, may_be_empty=running is not None)

@@ -28,6 +28,11 @@ class Answer:
     why : what is said when it is chosen.
     see : where the book explains it, such as ``batch_norm.ipynb#running-statistics``.
     right : whether it is the right one.
+
+    Examples
+    --------
+    >>> right("one per token", "μ and σ² are indexed by n and t.").right
+    True
     """
 
     text: str
@@ -37,12 +42,24 @@ class Answer:
 
 
 def right(text: str, why: str, see: str = "") -> Answer:
-    """The right answer."""
+    """The right answer.
+
+    Examples
+    --------
+    >>> right("2", "One for each sample.")
+    Answer(text='2', why='One for each sample.', see='', right=True)
+    """
     return Answer(text, why, see, right=True)
 
 
 def wrong(text: str, why: str, see: str) -> Answer:
-    """A wrong answer: one that people give, with the reason against it and where to read on."""
+    """A wrong answer: one that people give, with the reason against it and where to read on.
+
+    Examples
+    --------
+    >>> wrong("3", "That would be batch norm.", see="layer_norm_cnn.ipynb").right
+    False
+    """
     return Answer(text, why, see)
 
 
@@ -58,6 +75,19 @@ class Quiz:
     Raises
     ------
     ValueError : a question doesn't have exactly one right answer, or has just one answer.
+
+    Examples
+    --------
+    >>> Quiz(
+    ...     (
+    ...         "How many means has LayerNorm for 2 samples of 3 channels?",
+    ...         right("2", "One for each sample."),
+    ...         wrong("3", "That would be batch norm.", see="layer_norm_cnn.ipynb"),
+    ...     )
+    ... )
+    How many means has LayerNorm for 2 samples of 3 channels?
+      ( ) 2
+      ( ) 3
     """
 
     def __init__(self, *questions: tuple):

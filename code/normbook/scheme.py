@@ -5,6 +5,27 @@ in einops notation, one letter an axis: ``n`` sample, ``c`` channel, ``h`` row, 
 ``t`` token or time step, ``d`` feature, ``l`` position, ``g`` group, ``k`` channel within a group.
 BatchNorm2d, for one, has the cells ``n c h w`` and statistics indexed by ``c``: it averages over
 ``n``, ``h`` and ``w``, and has one mean and one variance per ``c``.
+
+Examples
+--------
+>>> from normbook import scheme
+>>> for name, layer in vars(scheme).items():
+...     if isinstance(layer, Scheme):
+...         print(f"{name:<31}{layer.cells:<12}{layer.summary}")
+BATCH_NORM_1D                  n d         average over n → one (μ, σ²) per d
+BATCH_NORM_1D_LENGTH           n d l       average over n, l → one (μ, σ²) per d
+BATCH_NORM_2D                  n c h w     average over n, h, w → one (μ, σ²) per c
+BATCH_NORM_PER_STEP            n t d       average over n → one (μ, σ²) per t, d
+BATCH_NORM_POOLED              n t d       average over n, t → one (μ, σ²) per d
+BATCH_NORM_SEQUENCE_AS_CHANNEL n t d       average over n, d → one (μ, σ²) per t
+LAYER_NORM                     n d         average over d → one (μ, σ²) per n
+LAYER_NORM_CHW                 n c h w     average over c, h, w → one (μ, σ²) per n
+LAYER_NORM_CHANNELS            n c h w     average over c → one (μ, σ²) per n, h, w
+GROUP_NORM                     n (g k) h w average over k, h, w → one (μ, σ²) per n, g
+GROUP_NORM_1                   n c h w     average over c, h, w → one (μ, σ²) per n
+INSTANCE_NORM_2D               n c h w     average over h, w → one (μ, σ²) per n, c
+LAYER_NORM_TOKEN               n t d       average over d → one (μ, σ²) per n, t
+RMS_NORM                       n t d       average over d → one mean square per n, t
 """
 
 import re
@@ -52,6 +73,14 @@ class Scheme:
     Raises
     ------
     ValueError : an axis is named twice in `cells`, or another field names one not in `cells`.
+
+    Examples
+    --------
+    >>> layer = Scheme("LayerNorm over C, H, W", "n c h w", stats="n", params="c h w")
+    >>> layer.summary
+    'average over c, h, w → one (μ, σ²) per n'
+    >>> layer.group_size((2, 3, 5, 5)), layer.parameter_count((2, 3, 5, 5))
+    (75, 150)
     """
 
     name: str
@@ -131,6 +160,11 @@ class Scheme:
         ------
         ValueError : the rank is not that of `cells`, the number of groups is not known, or a
             length doesn't divide or equal the axis it belongs to.
+
+        Examples
+        --------
+        >>> GROUP_NORM.with_lengths(g=2).axis_lengths((1, 6, 5, 5))
+        {'n': 1, 'g': 2, 'k': 3, 'h': 5, 'w': 5}
         """
         tokens = _TOKEN.findall(self.cells)
         if len(shape) != len(tokens):
@@ -200,6 +234,15 @@ class Scheme:
 
         Returns integers of the shape of the input; a group's number is the row-major index of its
         statistics. A masked cell belongs to no group, and has -1.
+
+        Examples
+        --------
+        >>> BATCH_NORM_1D.groups((2, 3))
+        array([[0, 1, 2],
+               [0, 1, 2]])
+        >>> LAYER_NORM.groups((2, 3))
+        array([[0, 0, 0],
+               [1, 1, 1]])
         """
         numbers = self._numbers(self.stats, shape)
         if mask is None:
@@ -211,6 +254,12 @@ class Scheme:
         """The gamma (and beta) of every cell: cells with the same number share them.
 
         Returns integers of the shape of the input, -1 throughout for a layer without parameters.
+
+        Examples
+        --------
+        >>> LAYER_NORM.parameter_groups((2, 3))
+        array([[0, 1, 2],
+               [0, 1, 2]])
         """
         if not self.params:
             return np.full(shape, -1)
@@ -240,6 +289,11 @@ class Scheme:
         """How many numbers gamma and beta hold together.
 
         `affine` switches them on or off; None means what the PyTorch layer does.
+
+        Examples
+        --------
+        >>> LAYER_NORM_CHW.parameter_count((2, 3, 5, 5)), GROUP_NORM_1.parameter_count((2, 3, 5, 5))
+        (150, 6)
         """
         if not self.params or not (not self.optional if affine is None else affine):
             return 0
@@ -265,13 +319,26 @@ class Scheme:
         return mask
 
     def numpy(self, shape: tuple[int, ...], eps: float = 1e-5, masked: bool = False) -> str:
-        """The line of numpy that computes the normalized `x` (and `mask`, if masked)."""
+        """The line of numpy that computes the normalized `x` (and `mask`, if masked).
+
+        Examples
+        --------
+        >>> print(LAYER_NORM.numpy((3, 5)))
+        (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-05)
+        """
         return self._formula(shape, eps, masked, _NUMPY)
 
     def pytorch(self, shape: tuple[int, ...], eps: float = 1e-5, masked: bool = False) -> str:
         """The line of PyTorch that computes the normalized `x` (and `mask`, if masked).
 
         It names the layer where PyTorch has one. PyTorch has none that takes a mask.
+
+        Examples
+        --------
+        >>> print(LAYER_NORM_CHW.pytorch((2, 3, 5, 5)))
+        nn.LayerNorm([3, 5, 5])(x)
+        >>> print(GROUP_NORM.with_lengths(g=2).pytorch((1, 6, 5, 5), eps=1e-3))
+        nn.GroupNorm(2, 6, eps=0.001)(x)
         """
         if masked or not self.torch:
             return self._formula(shape, eps, masked, _TORCH_MASKED if masked else _TORCH)
@@ -312,7 +379,13 @@ class Scheme:
 
 
 def axes_of(indices: str) -> tuple[str, ...]:
-    """The axes that a pattern names, in order: ``("g", "k")`` for ``"(g k)"``."""
+    """The axes that a pattern names, in order: ``("g", "k")`` for ``"(g k)"``.
+
+    Examples
+    --------
+    >>> axes_of("n (g k) h w")
+    ('n', 'g', 'k', 'h', 'w')
+    """
     return tuple(re.findall("[a-z]", indices))
 
 

@@ -13,12 +13,27 @@ SHOWN_AT_MOST = 8  # numbers in a cell of the table; of longer arrays, only the 
 
 
 class VerificationError(AssertionError):
-    """A stated value does not hold, or one that was to be refuted does."""
+    """A stated value does not hold, or one that was to be refuted does.
+
+    Examples
+    --------
+    >>> verify(("variance of 1 to 5", 2.5, np.var([1, 2, 3, 4, 5])))
+    Traceback (most recent call last):
+    normbook.verify.VerificationError: what is stated does not hold:
+    variance of 1 to 5: stated 2.5, computed 2
+    """
 
 
 @dataclass(frozen=True)
 class Verification:
-    """The checked rows, shown as a table: what, stated, computed, and ✓ or ✗."""
+    """The checked rows, shown as a table: what, stated, computed, and ✓ or ✗.
+
+    Examples
+    --------
+    >>> checked = verify(("mean of 1 to 5", 3, np.mean([1, 2, 3, 4, 5])))
+    >>> checked.rows, checked.holds
+    ((('mean of 1 to 5', '3', '3'),), True)
+    """
 
     header: tuple[str, str]
     rows: tuple[tuple[str, str, str], ...]
@@ -55,7 +70,13 @@ class Verification:
 
 @dataclass(frozen=True)
 class Raised:
-    """An error that was expected: its type and what it says."""
+    """An error that was expected: its type and what it says.
+
+    Examples
+    --------
+    >>> raises(ZeroDivisionError, lambda: 1 / 0).message
+    'division by zero'
+    """
 
     kind: str
     message: str
@@ -81,6 +102,12 @@ def verify(*rows: Row, decimals: int | None = None, source: str = "") -> Verific
     Raises
     ------
     VerificationError : a stated value differs from the computed one; the message has all that do.
+
+    Examples
+    --------
+    >>> verify(("a third", 0.3333, 1 / 3), decimals=4)
+             stated  computed
+    a third  0.3333  0.333333  ✓
     """
     return _check(rows, decimals, source, holds=True)
 
@@ -91,6 +118,12 @@ def refute(*rows: Row, decimals: int | None = None, source: str = "") -> Verific
     Raises
     ------
     VerificationError : a stated value agrees with the computed one.
+
+    Examples
+    --------
+    >>> refute(("variance", 2.5, np.var([1, 2, 3, 4, 5])), source="a slide")
+              a slide says  computed
+    variance  2.5           2         ✗
     """
     return _check(rows, decimals, source, holds=False)
 
@@ -162,6 +195,13 @@ def raises(error: type[Exception], function: Callable[[], Any]) -> Raised:
     Raises
     ------
     VerificationError : it raises nothing. Any other error passes through.
+
+    Examples
+    --------
+    >>> from normbook.normalize import normalize
+    >>> from normbook.scheme import BATCH_NORM_2D
+    >>> raises(ValueError, lambda: normalize(np.ones((4, 3)), BATCH_NORM_2D))
+    ValueError: x has 2 axes, shape (4, 3); BatchNorm2d expected 4: n c h w
     """
     try:
         value = function()

@@ -1,0 +1,63 @@
+"""The examples in the docstrings run, and print what they say."""
+
+import doctest
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+# Those of the page on the package.
+LIGHT = "check datasets examples normalize quiz scheme source verify"  # without torch
+HEAVY = ""
+MODULES = [f"normbook.{name}" for name in f"{LIGHT} {HEAVY}".split()]
+
+
+def run_examples(name):
+    """Run all examples of a module; what is wrong with them goes to stdout."""
+    module = import_module(name)
+    return doctest.testmod(module, globs={**vars(module), "np": np})
+
+
+def public(module):
+    """The functions and classes that a module defines for others."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if (inspect.isfunction(value) or inspect.isclass(value))
+        and value.__module__ == module.__name__
+        and not name.startswith("_")
+    }
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_hold(name, capsys):
+    failed, attempted = run_examples(name)
+    assert not failed, capsys.readouterr().out
+    assert attempted
+
+
+def test_a_wrong_example_fails():
+    example = doctest.DocTestParser().get_doctest(">>> 1 + 1\n3\n", {}, "wrong", None, None)
+    assert doctest.DocTestRunner(verbose=False).run(example, out=lambda text: None).failed == 1
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_everything_public_has_an_example(name):
+    bare = [n for n, value in public(import_module(name)).items() if ">>> " not in value.__doc__]
+    assert bare == []
+
+
+def test_light_modules_need_no_torch():
+    script = (
+        "import doctest, sys, numpy as np; from importlib import import_module\n"
+        "sys.modules['torch'] = None  # an import of it fails\n"
+        "for name in sys.argv[1:]:\n"
+        "    module = import_module(f'normbook.{name}')\n"
+        "    assert not doctest.testmod(module, globs={**vars(module), 'np': np}).failed"
+    )
+    command = [sys.executable, "-c", script, *LIGHT.split()]
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert result.returncode == 0, result.stdout
