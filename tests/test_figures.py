@@ -6,6 +6,7 @@ import pytest
 
 from normbook.examples import CONV_OUTPUT, FEATURE_MAPS, FOUR_TOKENS, THREE_SCALES
 from normbook.figures import (
+    LOOKS,
     PALETTE,
     PATTERNS,
     PLOT_AREA,
@@ -71,7 +72,7 @@ def test_more_groups_than_colors_are_cycled_and_numbered():
     cells = drawn(draw_sharing(LAYER_NORM_CHANNELS, x=FEATURE_MAPS.x, caption="c", show="groups"))
     groups = LAYER_NORM_CHANNELS.groups(FEATURE_MAPS.shape).ravel()
     assert [int(text) for _, text in cells] == groups.tolist()
-    assert len({fill for fill, _ in cells}) == len(PALETTE)
+    assert len({fill for fill, _ in cells}) == len(LOOKS) == len(PALETTE) ** 2 < len(set(groups))
 
 
 def test_parameters():
@@ -113,6 +114,15 @@ def test_legend_has_the_statistics():
 
 def test_every_color_has_a_pattern_of_its_own():
     assert len(set(PALETTE)) == len(set(PATTERNS)) == len(PALETTE) == len(PATTERNS)
+    assert LOOKS[: len(PALETTE)] == tuple(zip(PALETTE, PATTERNS, strict=True))
+
+
+def test_groups_of_one_color_differ_in_their_pattern():
+    assert len(set(LOOKS)) == len(LOOKS) == len(PALETTE) ** 2
+    svg = parse(draw_sharing(LAYER_NORM_TOKEN, x=FOUR_TOKENS.x, caption="eight groups"))
+    rects = [(rect.get("fill"), rect.get("stroke")) for rect in svg.iter("rect")]
+    assert len({fill for fill, _ in rects}) == 8
+    assert len({stroke for _, stroke in rects}) == len(PALETTE)
 
 
 @pytest.mark.parametrize("scheme", [LAYER_NORM_TOKEN, BATCH_NORM_1D_LENGTH])

@@ -27,6 +27,9 @@ PATTERNS = (
     "M0 8L8 0M0 0L8 8",
     "M4 0V8M0 4H8",
 )
+# The color and pattern of every group, by its number. Groups of one color differ in their pattern,
+# until all pairs are used up.
+LOOKS = tuple((PALETTE[i % 7], PATTERNS[(i + i // 7) % 7]) for i in range(49))
 
 # px: side of a cell and font size, with the value of the cell in it or the number of its group.
 CELL, SMALL_CELL = (28, 14), (17, 10)
@@ -142,7 +145,7 @@ def _draw_cells(cells, groups, texts, alt, side, font):
     second = AXIS_NAMES[cells.replace("(", "").split()[1]].replace("group", "channel")
 
     prefix = "p" + hashlib.sha256(f"{alt}{texts}".encode()).hexdigest()[:8]
-    used = sorted({int(group) % len(PALETTE) for group in groups.ravel() if group >= 0})
+    used = sorted({int(group) % len(LOOKS) for group in groups.ravel() if group >= 0})
     body = [_pattern(prefix, i) for i in used]
     for row in range(n):
         y = top + row * step_y
@@ -173,12 +176,13 @@ def _draw_cells(cells, groups, texts, alt, side, font):
     )
 
 
-def _pattern(prefix, color):
+def _pattern(prefix, look):
     """The fill of a group: a tint of its color under its stroke pattern."""
+    color, pattern = LOOKS[look]
     return (
-        f'<pattern id="{prefix}{color}" width="8" height="8" patternUnits="userSpaceOnUse">'
-        f'<path d="M0 0H8V8H0z" fill="{PALETTE[color]}" fill-opacity=".3"/>'
-        f'<path d="{PATTERNS[color]}" stroke="{PALETTE[color]}" stroke-opacity=".45"/></pattern>'
+        f'<pattern id="{prefix}{look}" width="8" height="8" patternUnits="userSpaceOnUse">'
+        f'<path d="M0 0H8V8H0z" fill="{color}" fill-opacity=".3"/>'
+        f'<path d="{pattern}" stroke="{color}" stroke-opacity=".45"/></pattern>'
     )
 
 
@@ -186,8 +190,8 @@ def _cell(prefix, x, y, width, height, group, text):
     if group < 0:
         fill = 'fill="none" stroke="currentColor" stroke-opacity=".3" stroke-dasharray="2 2"'
     else:
-        color = int(group) % len(PALETTE)
-        fill = f'fill="url(#{prefix}{color})" stroke="{PALETTE[color]}"'
+        look = int(group) % len(LOOKS)
+        fill = f'fill="url(#{prefix}{look})" stroke="{LOOKS[look][0]}"'
     size = f'width="{width - 2}" height="{height - 2}"'
     rect = f'<rect x="{x + 1}" y="{y + 1}" {size} rx="{height // 7}" {fill}/>'
     middle = f'x="{x + width / 2:g}" y="{y + height / 2:g}"'

@@ -379,13 +379,11 @@ async function render({ model, el, host, signal }) {
   const grid = h("div", { className: "ss-grid" }), stage = h("div", { className: "ss-stage" }, grid, overlay);
   const root = h("div", { className: "ss", lang: words.language, role: "group", "aria-label": get("label") || t("widget"),
     "data-lm-suppress-shortcuts": "true" });
-  const palette = get("palette"), hues = palette.length, colorOf = (g) => palette[g % hues][0];
-  // Groups of one color differ in their pattern, until all pairs are used up.
-  const looks = times(hues ** 2, (g) => {
-    const tile = `<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><path d="` +
-      `${palette[(g + Math.floor(g / hues)) % hues][1]}" stroke="${colorOf(g)}" stroke-opacity=".4"/></svg>`;
+  const looks = get("looks").map(([color, pattern], g) => {
+    const tile = `<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8">` +
+      `<path d="${pattern}" stroke="${color}" stroke-opacity=".4"/></svg>`;
     root.style.setProperty(`--p${g}`, `url("data:image/svg+xml,${encodeURIComponent(tile)}")`);
-    return `--g:${colorOf(g)};--p:var(--p${g})`;
+    return `--g:${color};--p:var(--p${g})`;
   });
   const look = (g) => looks[g % looks.length] ?? "";
 

@@ -15,7 +15,7 @@ import anywidget
 import numpy as np
 import traitlets
 
-from normbook.figures import PALETTE, PATTERNS, draw_sharing
+from normbook.figures import LOOKS, draw_sharing
 from normbook.scheme import LAYERS, Scheme, axes_of
 from normbook.widgets.words import words_in
 
@@ -174,7 +174,7 @@ class SharedStatistics(anywidget.AnyWidget):
     prompt = traitlets.Dict(None, allow_none=True).tag(sync=True)
     next = anywidget.WidgetTrait().tag(sync=True)
     words = traitlets.Dict().tag(sync=True)
-    palette = traitlets.List().tag(sync=True)
+    looks = traitlets.List().tag(sync=True)
 
     def __init__(
         self,
@@ -225,7 +225,7 @@ class SharedStatistics(anywidget.AnyWidget):
             prompt=prompt,
             next=next,
             words=words_in(language),
-            palette=[list(pair) for pair in zip(PALETTE, PATTERNS, strict=True)],
+            looks=[list(look) for look in LOOKS],
             **{"batch": shape[0] if shape else 1} | state,
         )
 
