@@ -11,7 +11,7 @@ import pytest
 
 # Those of the page on the package.
 LIGHT = "check datasets examples normalize quiz scheme source verify"  # without torch
-HEAVY = ""
+HEAVY = "batch_norm_over_time layers recurrent transformer"
 MODULES = [f"normbook.{name}" for name in f"{LIGHT} {HEAVY}".split()]
 
 

@@ -40,6 +40,18 @@ class BatchNormPerStep(nn.Module):
     RuntimeError : mixed dtypes.
 
     Source: Cooijmans et al. 2016, section 3.
+
+    Examples
+    --------
+    No sequence gets to the third step: in eval mode, the second stands in for it.
+
+    >>> layer = BatchNormPerStep(2, num_steps=3)
+    >>> _ = layer(torch.randn(4, 3, 2), lengths=[2, 2, 2, 1])
+    >>> layer.num_batches_tracked
+    tensor([1, 1, 0])
+    >>> x = torch.ones(1, 3, 2)
+    >>> bool((layer.eval()(x)[0, 2] == layer(x)[0, 1]).all())
+    True
     """
 
     def __init__(
@@ -145,6 +157,12 @@ class BatchNormPooled(BatchNorm1d):
     RuntimeError : mixed dtypes.
 
     Source: Laurent et al. 2016 and Amodei et al. 2016, both "sequence-wise".
+
+    Examples
+    --------
+    >>> x = torch.tensor([[[1.0], [2]], [[3], [0]]])
+    >>> BatchNormPooled(1, affine=False)(x, lengths=[2, 1]).flatten()
+    tensor([-1.2247,  0.0000,  1.2247,  0.0000])
     """
 
     def forward(self, input, lengths=None):

@@ -9,6 +9,7 @@ where PyTorch raises. The forward and the backward pass are the book's one formu
 import math
 import numbers
 import warnings
+from inspect import cleandoc
 
 import torch
 from torch import nn
@@ -71,6 +72,12 @@ def _normalize(x, scheme, weight, bias, eps, running=(None, None)):
         eps,
     )
     return scheme.join(output), mean, var
+
+
+def _document(base, shape, example):
+    """The docstring of a layer of `base` for inputs of this shape."""
+    text = cleandoc(base.__doc__).format(shape=shape)
+    return f"{text}\n\nExamples\n--------\n{cleandoc(example)}"
 
 
 class _NormBase(nn.Module):
@@ -185,12 +192,32 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    __doc__ = _BatchNorm.__doc__.format(shape="(N, C) or (N, C, L)")
+    __doc__ = _document(
+        _BatchNorm,
+        "(N, C) or (N, C, L)",
+        """
+        >>> x = torch.tensor([[1.0, 2, 3], [10, 20, 30], [100, 200, 300]])
+        >>> BatchNorm1d(3, affine=False)(x)
+        tensor([[-0.8054, -0.8054, -0.8054],
+                [-0.6040, -0.6040, -0.6040],
+                [ 1.4094,  1.4094,  1.4094]])
+        """,
+    )
     ranks = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    __doc__ = _BatchNorm.__doc__.format(shape="(N, C, H, W)")
+    __doc__ = _document(
+        _BatchNorm,
+        "(N, C, H, W)",
+        """
+        >>> from normbook.examples import CONV_OUTPUT
+        >>> layer = BatchNorm2d(2)
+        >>> y = layer(torch.tensor(CONV_OUTPUT.x).float())
+        >>> layer.running_mean, layer.running_var  # a tenth of the way
+        (tensor([0.1000, 0.0500]), tensor([1.0143, 1.0714]))
+        """,
+    )
     ranks = (4,)
 
 
@@ -274,12 +301,29 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    __doc__ = _InstanceNorm.__doc__.format(shape="(N, C, L)")
+    __doc__ = _document(
+        _InstanceNorm,
+        "(N, C, L)",
+        """
+        >>> InstanceNorm1d(2)(torch.tensor([[[1.0, 2, 3], [10, 20, 30]]]))
+        tensor([[[-1.2247,  0.0000,  1.2247],
+                 [-1.2247,  0.0000,  1.2247]]])
+        """,
+    )
     ranks = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    __doc__ = _InstanceNorm.__doc__.format(shape="(N, C, H, W)")
+    __doc__ = _document(
+        _InstanceNorm,
+        "(N, C, H, W)",
+        """
+        >>> from normbook.examples import CONV_OUTPUT
+        >>> InstanceNorm2d(2)(torch.tensor(CONV_OUTPUT.x).float())[0, 0]
+        tensor([[-0.5773, -0.5773],
+                [-0.5773,  1.7320]])
+        """,
+    )
     ranks = (3, 4)
 
 
@@ -295,6 +339,17 @@ class GroupNorm(nn.Module):
     NotImplementedError : input that isn't floating point.
 
     Source: Wu & He 2018, eq. 7.
+
+    Examples
+    --------
+    One group is layer norm's statistics, but not its parameters.
+
+    >>> one_group, layer = GroupNorm(1, 3), LayerNorm([3, 5, 5])
+    >>> x = torch.arange(75.0).reshape(1, 3, 5, 5)
+    >>> torch.allclose(one_group(x), layer(x))
+    True
+    >>> one_group.weight.shape, layer.weight.shape
+    (torch.Size([3]), torch.Size([3, 5, 5]))
     """
 
     def __init__(
@@ -392,7 +447,7 @@ class _NormalizedShape(nn.Module):
 class LayerNorm(_NormalizedShape):
     """Layer norm over the last axes: one mean and variance per index of the axes before them.
 
-    Input (*, *normalized_shape), output as the input; weight and bias have normalized_shape.
+    Input ``(*, *normalized_shape)``, output as the input; weight and bias have normalized_shape.
 
     Raises
     ------
@@ -401,6 +456,13 @@ class LayerNorm(_NormalizedShape):
     NotImplementedError : input that isn't floating point.
 
     Source: Ba, Kiros & Hinton 2016, eq. 3 and 4.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[1.0, 2, 3, 4, 5], [10, 20, 30, 40, 50]])
+    >>> LayerNorm(5, elementwise_affine=False)(x)
+    tensor([[-1.4142, -0.7071,  0.0000,  0.7071,  1.4142],
+            [-1.4142, -0.7071,  0.0000,  0.7071,  1.4142]])
     """
 
     def __init__(
@@ -430,8 +492,8 @@ class LayerNorm(_NormalizedShape):
 class RMSNorm(_NormalizedShape):
     """RMS norm over the last axes: divides by the root mean square; no mean, no bias.
 
-    Input (*, *normalized_shape), output as the input; weight has normalized_shape. eps=None is the
-    machine epsilon of the dtype it computes in: 2.2e-16 for float64, 1.2e-7 for all others.
+    Input ``(*, *normalized_shape)``, output as the input; weight has normalized_shape. eps=None is
+    the machine epsilon of the dtype it computes in: 2.2e-16 for float64, 1.2e-7 for all others.
 
     Raises
     ------
@@ -441,6 +503,11 @@ class RMSNorm(_NormalizedShape):
     NotImplementedError : input that isn't floating point.
 
     Source: Zhang & Sennrich 2019, eq. 4.
+
+    Examples
+    --------
+    >>> RMSNorm(5, elementwise_affine=False)(torch.tensor([[1.0, 2, 3, 4, 5]]))
+    tensor([[0.3015, 0.6030, 0.9045, 1.2060, 1.5076]])
     """
 
     def __init__(

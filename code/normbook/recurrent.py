@@ -6,6 +6,8 @@ they compute what PyTorch's layers compute, and their weights have the same name
 state dict of the one loads into the other.
 """
 
+from inspect import cleandoc
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -137,44 +139,150 @@ class _LayerNormGRU(Recurrent):
         return ((1 - z) * n + z * h,)
 
 
+def _document(equation, kind, example):
+    """The docstring of a layer, from what it computes, how it is used, and an example."""
+    parts = equation.__doc__, kind.__doc__, "Examples\n--------\n" + cleandoc(example)
+    return "\n\n".join(map(cleandoc, parts))
+
+
 class LayerNormRNNCell(_LayerNormRNN, Cell):
-    __doc__ = _LayerNormRNN.__doc__ + Cell.__doc__
+    __doc__ = _document(
+        _LayerNormRNN,
+        Cell,
+        """
+        >>> from normbook.examples import RECURRENT
+        >>> cell = LayerNormRNNCell(3, 4, dtype=torch.float64)
+        >>> names = "weight_ih", "weight_hh", "norm.weight", "norm.bias"
+        >>> weights = map(torch.tensor, RECURRENT.weights)
+        >>> _ = cell.load_state_dict(dict(zip(names, weights)))
+        >>> x = torch.tensor(RECURRENT.x)
+        >>> h = cell(x[:, 0])
+        >>> cell(x[:, 1], h).detach().round(decimals=4)
+        tensor([[ 0.3554, -0.4360,  0.9622, -0.7910],
+                [ 0.2942,  0.3364, -0.9917,  0.9692]], dtype=torch.float64)
+        """,
+    )
 
 
 class LayerNormRNN(_LayerNormRNN, Layer):
-    __doc__ = _LayerNormRNN.__doc__ + Layer.__doc__
+    __doc__ = _document(
+        _LayerNormRNN,
+        Layer,
+        """
+        >>> output, h = LayerNormRNN(3, 4)(torch.randn(2, 6, 3), lengths=[6, 2])
+        >>> output.shape, h.shape
+        (torch.Size([2, 6, 4]), torch.Size([1, 2, 4]))
+        >>> bool((output[1, 2:] == 0).all()), bool((h[0, 1] == output[1, 1]).all())
+        (True, True)
+        """,
+    )
 
 
 class LayerNormStateRNNCell(_LayerNormStateRNN, Cell):
-    __doc__ = _LayerNormStateRNN.__doc__ + Cell.__doc__
+    __doc__ = _document(
+        _LayerNormStateRNN,
+        Cell,
+        """
+        >>> h = LayerNormStateRNNCell(3, 4)(torch.randn(2, 3))
+        >>> torch.allclose(h.mean(1), torch.zeros(2), atol=1e-6)  # tanh doesn't follow
+        True
+        """,
+    )
 
 
 class LayerNormStateRNN(_LayerNormStateRNN, Layer):
-    __doc__ = _LayerNormStateRNN.__doc__ + Layer.__doc__
+    __doc__ = _document(
+        _LayerNormStateRNN,
+        Layer,
+        """
+        >>> x = torch.randn(2, 6, 3)
+        >>> bool(LayerNormStateRNN(3, 4)(x)[0].abs().max() > 1)
+        True
+        >>> bool(LayerNormRNN(3, 4)(x)[0].abs().max() > 1)
+        False
+        """,
+    )
 
 
 class LayerNormLSTMCell(_LayerNormLSTM, Cell):
-    __doc__ = _LayerNormLSTM.__doc__ + Cell.__doc__
+    __doc__ = _document(
+        _LayerNormLSTM,
+        Cell,
+        """
+        >>> cell = LayerNormLSTMCell(3, 4)
+        >>> h, c = cell(torch.randn(2, 3))
+        >>> h.shape, c.shape
+        (torch.Size([2, 4]), torch.Size([2, 4]))
+        >>> cell.norm_ih.normalized_shape, cell.norm_c.normalized_shape  # four gates; the cell
+        ((16,), (4,))
+        """,
+    )
 
 
 class LayerNormLSTM(_LayerNormLSTM, Layer):
-    __doc__ = _LayerNormLSTM.__doc__ + Layer.__doc__
+    __doc__ = _document(
+        _LayerNormLSTM,
+        Layer,
+        """
+        >>> theirs = nn.LSTM(3, 4, num_layers=2, batch_first=True)
+        >>> ours = LayerNormLSTM(3, 4, num_layers=2, norm=None)
+        >>> ours.load_state_dict(theirs.state_dict())
+        <All keys matched successfully>
+        >>> x = torch.randn(2, 6, 3)
+        >>> torch.allclose(ours(x)[0], theirs(x)[0], atol=1e-6)
+        True
+        """,
+    )
 
 
 class LayerNormStateLSTMCell(_LayerNormStateLSTM, Cell):
-    __doc__ = _LayerNormStateLSTM.__doc__ + Cell.__doc__
+    __doc__ = _document(
+        _LayerNormStateLSTM,
+        Cell,
+        """
+        >>> h, c = LayerNormStateLSTMCell(3, 4)(torch.randn(2, 3))
+        >>> torch.allclose(c.mean(1), torch.zeros(2), atol=1e-6)  # what is carried on
+        True
+        """,
+    )
 
 
 class LayerNormStateLSTM(_LayerNormStateLSTM, Layer):
-    __doc__ = _LayerNormStateLSTM.__doc__ + Layer.__doc__
+    __doc__ = _document(
+        _LayerNormStateLSTM,
+        Layer,
+        """
+        >>> output, (h, c) = LayerNormStateLSTM(3, 4, bidirectional=True)(torch.randn(2, 6, 3))
+        >>> output.shape, c.shape
+        (torch.Size([2, 6, 8]), torch.Size([2, 2, 4]))
+        """,
+    )
 
 
 class LayerNormGRUCell(_LayerNormGRU, Cell):
-    __doc__ = _LayerNormGRU.__doc__ + Cell.__doc__
+    __doc__ = _document(
+        _LayerNormGRU,
+        Cell,
+        """
+        >>> cell = LayerNormGRUCell(3, 4)
+        >>> cell(torch.randn(2, 3)).shape
+        torch.Size([2, 4])
+        >>> cell.norm_ih.normalized_shape, cell.norm_in.normalized_shape  # two gates; n
+        ((8,), (4,))
+        """,
+    )
 
 
 class LayerNormGRU(_LayerNormGRU, Layer):
-    __doc__ = _LayerNormGRU.__doc__ + Layer.__doc__
+    __doc__ = _document(
+        _LayerNormGRU,
+        Layer,
+        """
+        >>> output, h = LayerNormGRU(3, 4)(torch.randn(2, 6, 3))
+        >>> bool((h[0] == output[:, -1]).all())
+        True
+        """,
+    )
 
 
 class LayerNormOutput(nn.Module):
@@ -197,6 +305,14 @@ class LayerNormOutput(nn.Module):
     ------
     ValueError : a layer without batch_first; a wrong number of lengths, or one that isn't from 1
         to T.
+
+    Examples
+    --------
+    >>> rnn = nn.GRU(3, 4, batch_first=True)
+    >>> x = torch.randn(2, 6, 3)
+    >>> output, h = LayerNormOutput(rnn)(x)
+    >>> torch.allclose(output, rnn(x)[0]), torch.allclose(h, rnn(x)[1])
+    (False, True)
     """
 
     def __init__(self, rnn, norm=nn.LayerNorm):

@@ -30,6 +30,17 @@ class PooledBatchNorm(BatchNorm1d):
     Output as the input. Where the boolean `padding` (N, T) is True, a token takes no part, and its
     output is 0. Parameters, running statistics and errors are those of `BatchNorm1d`, which sees
     the real tokens as so many samples.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[[1.0, 1], [2, 4]], [[3, 7], [9, 9]]])
+    >>> padding = torch.tensor([[False, False], [False, True]])
+    >>> PooledBatchNorm(2, affine=False)(x, padding)
+    tensor([[[-1.2247, -1.2247],
+             [ 0.0000,  0.0000]],
+    <BLANKLINE>
+            [[ 1.2247,  1.2247],
+             [ 0.0000,  0.0000]]])
     """
 
     def forward(self, input, padding=None):
@@ -46,6 +57,11 @@ class DynamicTanh(nn.Module):
     value per feature; `alpha` is one number, learned as well.
 
     Source: Zhu et al. 2025, section 4, with its initial alpha.
+
+    Examples
+    --------
+    >>> DynamicTanh(3)(torch.tensor([[-10.0, 0, 1]])).detach()
+    tensor([[-0.9999,  0.0000,  0.4621]])
     """
 
     def __init__(self, num_features: int, alpha: float = 0.5):
@@ -75,6 +91,12 @@ class SelfAttention(nn.Module):
     Raises
     ------
     ValueError : num_heads doesn't divide embed_dim.
+
+    Examples
+    --------
+    >>> x = torch.randn(2, 5, 8)
+    >>> SelfAttention(8, 2)(x).shape
+    torch.Size([2, 5, 8])
     """
 
     def __init__(
@@ -148,6 +170,15 @@ class EncoderLayer(nn.Module):
     ------
     ValueError : nhead doesn't divide d_model; unknown activation; batch_first is False; norm_first
         and norm_output are both True.
+
+    Examples
+    --------
+    >>> layer = EncoderLayer(512, 8)
+    >>> sum(p.numel() for p in layer.parameters())
+    3152384
+    >>> theirs = nn.TransformerEncoderLayer(512, 8, batch_first=True)
+    >>> theirs.load_state_dict(layer.state_dict())
+    <All keys matched successfully>
     """
 
     def __init__(
@@ -242,6 +273,14 @@ class Encoder(nn.Module):
     Raises
     ------
     ValueError : num_layers is less than 1; or as `EncoderLayer`.
+
+    Examples
+    --------
+    >>> encoder = Encoder(2, 8, 2, 16, norm_first=True)
+    >>> encoder(torch.randn(3, 5, 8), is_causal=True).shape
+    torch.Size([3, 5, 8])
+    >>> encoder.norm
+    LayerNorm((8,), eps=1e-05, elementwise_affine=True, bias=True)
     """
 
     def __init__(self, num_layers: int, *args, **options):
