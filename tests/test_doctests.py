@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 # Those of the page on the package.
-LIGHT = "check datasets examples normalize quiz scheme source verify"  # without torch
+LIGHT = (  # without torch
+    "check datasets examples figures normalize quiz scheme source verify "
+    "widgets.explorer widgets.shared_statistics widgets.words"
+)
 HEAVY = "batch_norm_over_time layers recurrent transformer"
 MODULES = [f"normbook.{name}" for name in f"{LIGHT} {HEAVY}".split()]
 
@@ -22,13 +25,17 @@ def run_examples(name):
 
 
 def public(module):
-    """The functions and classes that a module defines for others."""
+    """The functions and classes that a module defines for others.
+
+    Where its package says what it is for, these are but those that the package names.
+    """
+    named = getattr(import_module(module.__name__.rpartition(".")[0]), "__all__", None)
     return {
         name: value
         for name, value in vars(module).items()
         if (inspect.isfunction(value) or inspect.isclass(value))
         and value.__module__ == module.__name__
-        and not name.startswith("_")
+        and (not name.startswith("_") if named is None else name in named)
     }
 
 

@@ -56,7 +56,15 @@ _STYLE = """
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels side by side, with a caption. Notebooks show it; it follows the theme of the page."""
+    """Panels side by side, with a caption. Notebooks show it; it follows the theme of the page.
+
+    Examples
+    --------
+    >>> from normbook.examples import THREE_SCALES
+    >>> from normbook.scheme import LAYER_NORM
+    >>> draw_sharing(LAYER_NORM, x=THREE_SCALES.x, caption="A row is a group.")
+    Figure: A row is a group.
+    """
 
     panels: tuple[str, ...]
     caption: str
@@ -94,6 +102,15 @@ def draw_sharing(
     Raises
     ------
     ValueError : `share` or `show` is none of these, or x has another number of axes.
+
+    Examples
+    --------
+    >>> from normbook.examples import CONV_OUTPUT
+    >>> from normbook.scheme import BATCH_NORM_2D, LAYER_NORM_CHW
+    >>> layers = BATCH_NORM_2D, LAYER_NORM_CHW
+    >>> figure = draw_sharing(*layers, x=CONV_OUTPUT.x, caption="Two channels, two samples.")
+    >>> len(figure.panels), figure
+    (2, Figure: Two channels, two samples.)
     """
     if share not in ("statistics", "parameters"):
         raise ValueError(f"share={share!r}; expected 'statistics' or 'parameters'")
@@ -237,6 +254,11 @@ class Flow:
     steps : their names.
     jumps : pairs of positions in `steps`: the output of the first also goes into the second. Ahead,
         as a residual connection does, or back, as a recurrence does into the next time step.
+
+    Examples
+    --------
+    >>> Flow("post-LN", ("x", "f", "+", "LN"), jumps=((0, 2),)).steps[2]
+    '+'
     """
 
     title: str
@@ -252,6 +274,13 @@ def draw_flow(*flows: Flow, caption: str, highlight: str = "LN") -> Figure:
     Raises
     ------
     ValueError : a jump goes to a step that isn't there, or to itself.
+
+    Examples
+    --------
+    >>> pre = Flow("pre-LN", ("x", "LN", "f", "+"), jumps=((0, 3),))
+    >>> post = Flow("post-LN", ("x", "f", "+", "LN"), jumps=((0, 2),))
+    >>> draw_flow(pre, post, caption="Two places for the norm.")
+    Figure: Two places for the norm.
     """
     for flow in flows:
         for jump in flow.jumps:
@@ -333,6 +362,11 @@ class Curve:
     dots : whether to mark every point.
     line : whether to join them; without it, the points are marked in any case.
     low, high : the ends of a band around the curve, one of each per point; NaN for none.
+
+    Examples
+    --------
+    >>> Curve([1, 2, 3], [0.9, 0.5, 0.4], "with layer norm", dots=True).name
+    'with layer norm'
     """
 
     x: Sequence[float]
@@ -355,6 +389,12 @@ class Plot:
     curves : those without a name first, as they are drawn in this order.
     equal : whether one unit is as long on either axis, so that a circle looks like one.
     x_scale, y_scale : "linear" or "log", for the values of the curves; or the scale itself.
+
+    Examples
+    --------
+    >>> loss = Curve([1, 2, 3], [0.9, 0.5, 0.4])
+    >>> Plot("training", "epoch", "loss", (loss,), y_scale="log").curves == (loss,)
+    True
     """
 
     title: str
@@ -373,6 +413,12 @@ def draw_curves(*plots: Plot, caption: str) -> Figure:
     ------
     ValueError : a plot has no curve or more names than there are strokes; a curve has no points,
         not as many x as y, or a value that its scale has no place for.
+
+    Examples
+    --------
+    >>> loss = Curve([1, 2, 3], [0.9, 0.5, 0.4], "with layer norm")
+    >>> draw_curves(Plot("training", "epoch", "loss", (loss,)), caption="It learns.")
+    Figure: It learns.
     """
     return Figure(tuple(_plot_panel(plot) for plot in plots), caption)
 

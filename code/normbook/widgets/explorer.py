@@ -57,6 +57,22 @@ class Explorer(anywidget.AnyWidget):
     ------
     ValueError : the shapes don't fit, there is no such name or value, a value is infinite, or it
         has no place on a log scale.
+
+    Examples
+    --------
+    >>> eps = [1e-5, 1e-3, 1e-1]
+    >>> std = np.array([0.01, 0.1, 1.0, 10.0])
+    >>> chart = Explorer(
+    ...     [[std / np.sqrt(std**2 + e)] for e in eps],
+    ...     std,
+    ...     parameters={"ε": eps},
+    ...     curves=["of the output"],
+    ...     x_label="standard deviation of the input",
+    ...     y_label="standard deviation of the output",
+    ...     x_scale="log",
+    ... )
+    >>> chart.y.shape, chart.selected
+    ((3, 1, 4), [0])
     """
 
     _esm = Path(__file__).with_suffix(".js")

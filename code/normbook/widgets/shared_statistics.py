@@ -140,6 +140,15 @@ class SharedStatistics(anywidget.AnyWidget):
     view : what stands in the cells, of `VIEWS`. "both" is the input above the output.
     share : what the lit cells share: "statistics" (μ, σ²) or "parameters" (γ, β).
     upstream : the gradient that arrives at the pinned output, in the view "gradient".
+
+    Examples
+    --------
+    >>> from normbook.examples import THREE_SCALES
+    >>> from normbook.scheme import BATCH_NORM_1D, LAYER_NORM
+    >>> tensor = SharedStatistics(THREE_SCALES.x, LAYER_NORM, selection=(1, 4))
+    >>> tensor.scheme = BATCH_NORM_1D  # the column lights up
+    >>> tensor.selection, tensor.scheme.summary
+    ((1, 4), 'average over n → one (μ, σ²) per d')
     """
 
     VIEWS = ("raw", "centered", "squared", "normalized", "output", "gradient", "both")

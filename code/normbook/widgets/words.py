@@ -221,7 +221,13 @@ LANGUAGES = {"en": ENGLISH, "zh": CHINESE}
 
 
 def use_language(language: str) -> None:
-    """Let all widgets made from now on speak this language: "en" or "zh"."""
+    """Let all widgets made from now on speak this language: "en" or "zh".
+
+    Examples
+    --------
+    >>> use_language("zh")
+    >>> use_language("en")
+    """
     global _language
     words_in(language)
     _language = language
