@@ -18,6 +18,7 @@ from normbook.figures import (
     draw_curves,
     draw_flow,
     draw_sharing,
+    strip_plot,
 )
 from normbook.scales import scale_for
 from normbook.scheme import (
@@ -230,7 +231,7 @@ def lines(plot):
     for group in svg.findall("g"):
         yield (
             group,
-            np.array(re.findall(r"[-\d.]+", group.find("path").get("d")), float).reshape(-1, 2),
+            np.array(re.findall(r"[ML]([-\d.]+) ([-\d.]+)", group.find("path").get("d")), float),
         )
 
 
@@ -350,6 +351,27 @@ def test_a_scale_can_be_given():
     curve = Curve([0, 1], [20, 30], "c")
     _, y = ticks(Plot("t", "x", "y", (curve,), y_scale=scale_for([0], ends=(0, 100))))
     assert y[:, 0].tolist() == [0, 20, 40, 60, 80, 100]
+
+
+def test_strips_have_a_row_for_each_arm():
+    rows = [("BN", "batch norm", [1, 2, 6]), ("LN", "layer norm", [2, 2, 2])]
+    plot = strip_plot("t", "wrong (%)", "norm", rows, scale_for([0, 10]), line=5)
+    svg = next(parse(draw_curves(plot, caption="c")).iter("svg"))
+    heights = {t.text: float(t.get("y")) for t in svg.findall("text") if t.text in ("BN", "LN")}
+    assert heights["BN"] < heights["LN"]
+
+    bars, *points = plot.curves
+    assert bars.x.tolist() == [3, 3, 3, 2, 2, 2, 5, 5]  # the means, and the line
+    at = [(number(t.text), float(t.get("x"))) for t in svg.findall("text") if not t.get("class")]
+    to_x = np.polynomial.Polynomial.fit(*np.array(at).T, 1)
+    for (short, name, values), curve, (_, drawn) in zip(
+        rows, points, [*lines(plot)][1:], strict=True
+    ):
+        assert curve.name == name
+        np.testing.assert_allclose(drawn[:, 0], to_x(np.array(values)), atol=0.3)
+        assert (np.diff(drawn[:, 1]) > 0).all()  # in their order, from top to bottom
+        assert np.mean(drawn[:, 1]) == pytest.approx(heights[short], abs=0.1)
+        assert np.ptp(drawn[:, 1]) < heights["LN"] - heights["BN"]
 
 
 def test_strokes_differ_in_color_and_in_dashes():

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,3 +102,10 @@ def test_nan_has_no_place():
 def test_what_has_no_scale_is_named(values, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         scale_for(values, **options)
+
+
+def test_names_may_stand_at_the_ticks():
+    scale = scale_for([0, 1, 2])
+    named = replace(scale, ticks=(0.0, 2.0), names=("off", "on"))
+    assert named.labels == ("off", "on")
+    assert named.place([0, 2]).tolist() == scale.place([0, 2]).tolist()

@@ -406,6 +406,49 @@ class Plot:
     y_scale: Scale | str = "linear"
 
 
+def strip_plot(
+    title: str,
+    x_label: str,
+    y_label: str,
+    rows: Sequence[tuple[str, str, Sequence[float]]],
+    x_scale: Scale | str = "linear",
+    line: float | None = None,
+) -> Plot:
+    """A row of points for each arm of an experiment, from top to bottom, and a bar at its mean.
+
+    The points of a row stand in their order from top to bottom, so those that are paired stand at
+    the same place in each row.
+
+    Parameters
+    ----------
+    rows : of each arm a name of up to six letters for the axis, its name for the legend, and its
+        values, one for each run.
+    line : where a vertical line stands, through all rows.
+
+    Examples
+    --------
+    >>> rows = [("BN", "batch norm", [2.1, 2.4, 1.9]), ("LN", "layer norm", [2.2, 2.0, 2.3])]
+    >>> plot = strip_plot("Three seeds each", "wrong (%)", "norm", rows)
+    >>> plot.y_scale.labels, [curve.name for curve in plot.curves]
+    (('BN', 'LN'), ['', 'batch norm', 'layer norm'])
+    """
+    places = -np.arange(len(rows))
+    half = 0.36  # of the height of a row that is used
+    scale = Scale(places[-1] - 0.6, 0.6, False, tuple(places), tuple(short for short, *_ in rows))
+    bars = [
+        np.array([[mean, place + half], [mean, place - half], [mean, np.nan]])
+        for place, mean in zip(places, (np.mean(values) for *_, values in rows), strict=True)
+    ]
+    if line is not None:
+        bars.append(np.array([[line, scale.low], [line, scale.high]]))
+    points = (
+        Curve(values, place + np.linspace(half, -half, len(values)), name, line=False)
+        for place, (_, name, values) in zip(places, rows, strict=True)
+    )
+    curves = (Curve(*np.concatenate(bars).T), *points)
+    return Plot(title, x_label, y_label, curves, x_scale=x_scale, y_scale=scale)
+
+
 def draw_curves(*plots: Plot, caption: str) -> Figure:
     """Draw curves in panels side by side, with labelled axes and a legend.
 

@@ -28,16 +28,20 @@ class Scale:
     low, high : the values at its ends, in the units of the axis; low < high.
     log : whether equal ratios, and not equal differences, are equally far apart.
     ticks : the round values between the ends, ascending.
+    names : what stands at the ticks, if not their values: one of each.
     """
 
     low: float
     high: float
     log: bool
     ticks: tuple[float, ...]
+    names: tuple[str, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The text of every tick; no two are the same."""
+        """The text of every tick; of values, no two are the same."""
+        if self.names:
+            return self.names
         for digits in range(6, 18):
             labels = tuple(text(tick, digits) for tick in self.ticks)
             if len(set(labels)) == len(labels):
