@@ -11,10 +11,10 @@ INSTALLED := $(VENV)/.book-installed
 TEST_INSTALLED := $(VENV)/.test-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help book serve lab exercises test bench clean
+.PHONY: help book serve lab exercises experiments test bench clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 book: $(INSTALLED) ## run the notebooks and build the book, without a warning
 	$(BIN)/jupyter-book build . --all -W -n --keep-going
@@ -28,6 +28,9 @@ lab: $(INSTALLED) ## open the chapters in JupyterLab
 
 exercises: $(INSTALLED) ## write the exercises without their solutions to _build/exercises
 	$(BIN)/python -m normbook.student _build/exercises chapters/exercises.ipynb
+
+experiments: $(INSTALLED) ## run the experiments whose records are missing or out of date
+	$(BIN)/python -m normbook.experiments
 
 test: $(TEST_INSTALLED) ## run all tests; they build the book, too
 	$(BIN)/pytest

@@ -1,0 +1,12 @@
+"""The experiments of the book, a module each, and their records.
+
+``python -m normbook.experiments`` runs those whose records are missing or out of date. Read the
+records with ``normbook.records.records``.
+"""
+
+NAMES = (
+    "forgotten_eval",
+    "cnn_norms",
+    "mlp_layer_norm",
+    "usable_rates",
+)
