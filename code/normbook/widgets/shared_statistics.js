@@ -129,14 +129,14 @@ export function formulas({ x, cells, mean, variance, eps, centered, constant, ga
     lines.variance = `σ² = ${text(variance)}`;
   } else {
     // Few and short terms are written out.
-    const spell = (terms) => {
-      const all = terms.join(" + ").replaceAll("+ −", "− ");
-      return m > 1 && m < 7 && all.length < 50 ? `(${all})/${m} = ` : "";
+    const spell = (term) => {
+      const all = m > 1 && m < 7 && cells.map(term).join(" + ").replaceAll("+ −", "− ");
+      return all && all.length < 50 ? `(${all})/${m} = ` : "";
     };
     const over = (total) => (s, r) => [`${s(total)}/${m}`, r(total) / m];
-    lines.mean = centered ? `μ = ${spell(cells.map(exact))}${agree(mean, over(sum))}` : "";
+    lines.mean = centered ? `μ = ${spell(exact)}${agree(mean, over(sum))}` : "";
     lines.variance = (centered ? "σ² = " : "mean x² = ") +
-      (spell(cells.map((v) => `${wrap(exact(v - mean))}²`)) || `Σ${centered ? "(x − μ)" : "x"}²/${m} = `) +
+      (spell((v) => `${wrap(exact(v - mean))}²`) || `Σ${centered ? "(x − μ)" : "x"}²/${m} = `) +
       agree(variance, over(variance * m));
   }
   lines.normalized = "x̂ = " + agree(hat, (s, r) => [
