@@ -25,12 +25,12 @@ def check(what: str, yours: Any, expected: Any, traps: dict[str, Any] | None = N
     Examples
     --------
     >>> x = np.array([1.0, 2, 3, 4, 5])
-    >>> traps = {"You divided by n - 1; a layer divides by n.": x.var(ddof=1)}
+    >>> traps = {"Divide by n, not by n - 1.": x.var(ddof=1)}
     >>> check("variance", x.var(), 2.0, traps)
     ✓ variance: right
     >>> check("variance", x.var(ddof=1), 2.0, traps)
     Traceback (most recent call last):
-    AssertionError: variance: not yet. You divided by n - 1; a layer divides by n.
+    AssertionError: variance: not yet. Divide by n, not by n - 1.
     """
     if yours is None or yours is Ellipsis:
         raise AssertionError(f"{what}: there is no answer yet. Write it in the cell above.")

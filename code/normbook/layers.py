@@ -506,7 +506,8 @@ class RMSNorm(_NormalizedShape):
 
     Examples
     --------
-    >>> RMSNorm(5, elementwise_affine=False)(torch.tensor([[1.0, 2, 3, 4, 5]]))
+    >>> x = torch.tensor([[1.0, 2, 3, 4, 5]])
+    >>> RMSNorm(5, elementwise_affine=False)(x)
     tensor([[0.3015, 0.6030, 0.9045, 1.2060, 1.5076]])
     """
 

@@ -200,8 +200,8 @@ def backward(
 
     >>> from normbook.examples import ONE_TO_FIVE
     >>> from normbook.scheme import LAYER_NORM
-    >>> dx = backward(np.array([[1.0, 0, 0, 0, 0]]), ONE_TO_FIVE.x, LAYER_NORM).x
-    >>> dx.round(3) + 0.0
+    >>> dy = np.array([[1.0, 0, 0, 0, 0]])
+    >>> backward(dy, ONE_TO_FIVE.x, LAYER_NORM).x.round(3) + 0.0
     array([[ 0.283, -0.283, -0.141,  0.   ,  0.141]])
     """
     _check_eps(eps)

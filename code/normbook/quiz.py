@@ -57,7 +57,7 @@ def wrong(text: str, why: str, see: str) -> Answer:
 
     Examples
     --------
-    >>> wrong("3", "That would be batch norm.", see="layer_norm_cnn.ipynb").right
+    >>> wrong("3", "As batch norm.", see="layer_norm_cnn.ipynb").right
     False
     """
     return Answer(text, why, see)
@@ -80,12 +80,12 @@ class Quiz:
     --------
     >>> Quiz(
     ...     (
-    ...         "How many means has LayerNorm for 2 samples of 3 channels?",
+    ...         "How many means for 2 samples of 3 channels?",
     ...         right("2", "One for each sample."),
-    ...         wrong("3", "That would be batch norm.", see="layer_norm_cnn.ipynb"),
+    ...         wrong("3", "As batch norm.", see="layer_norm_cnn.ipynb"),
     ...     )
     ... )
-    How many means has LayerNorm for 2 samples of 3 channels?
+    How many means for 2 samples of 3 channels?
       ( ) 2
       ( ) 3
     """

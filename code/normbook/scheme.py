@@ -11,21 +11,21 @@ Examples
 >>> from normbook import scheme
 >>> for name, layer in vars(scheme).items():
 ...     if isinstance(layer, Scheme):
-...         print(f"{name:<31}{layer.cells:<12}{layer.summary}")
-BATCH_NORM_1D                  n d         average over n → one (μ, σ²) per d
-BATCH_NORM_1D_LENGTH           n d l       average over n, l → one (μ, σ²) per d
-BATCH_NORM_2D                  n c h w     average over n, h, w → one (μ, σ²) per c
-BATCH_NORM_PER_STEP            n t d       average over n → one (μ, σ²) per t, d
-BATCH_NORM_POOLED              n t d       average over n, t → one (μ, σ²) per d
-BATCH_NORM_SEQUENCE_AS_CHANNEL n t d       average over n, d → one (μ, σ²) per t
-LAYER_NORM                     n d         average over d → one (μ, σ²) per n
-LAYER_NORM_CHW                 n c h w     average over c, h, w → one (μ, σ²) per n
-LAYER_NORM_CHANNELS            n c h w     average over c → one (μ, σ²) per n, h, w
-GROUP_NORM                     n (g k) h w average over k, h, w → one (μ, σ²) per n, g
-GROUP_NORM_1                   n c h w     average over c, h, w → one (μ, σ²) per n
-INSTANCE_NORM_2D               n c h w     average over h, w → one (μ, σ²) per n, c
-LAYER_NORM_TOKEN               n t d       average over d → one (μ, σ²) per n, t
-RMS_NORM                       n t d       average over d → one mean square per n, t
+...         print(f"{name:<31}{layer.cells:<12}{layer.stats}")
+BATCH_NORM_1D                  n d         d
+BATCH_NORM_1D_LENGTH           n d l       d
+BATCH_NORM_2D                  n c h w     c
+BATCH_NORM_PER_STEP            n t d       t d
+BATCH_NORM_POOLED              n t d       d
+BATCH_NORM_SEQUENCE_AS_CHANNEL n t d       t
+LAYER_NORM                     n d         n
+LAYER_NORM_CHW                 n c h w     n
+LAYER_NORM_CHANNELS            n c h w     n h w
+GROUP_NORM                     n (g k) h w n g
+GROUP_NORM_1                   n c h w     n
+INSTANCE_NORM_2D               n c h w     n c
+LAYER_NORM_TOKEN               n t d       n t
+RMS_NORM                       n t d       n t
 """
 
 import re
@@ -76,11 +76,13 @@ class Scheme:
 
     Examples
     --------
-    >>> layer = Scheme("LayerNorm over C, H, W", "n c h w", stats="n", params="c h w")
+    >>> layer = Scheme("my norm", "n c h w", stats="n", params="c h w")
     >>> layer.summary
     'average over c, h, w → one (μ, σ²) per n'
-    >>> layer.group_size((2, 3, 5, 5)), layer.parameter_count((2, 3, 5, 5))
-    (75, 150)
+    >>> layer.group_size((2, 3, 5, 5))
+    75
+    >>> layer.parameter_count((2, 3, 5, 5))
+    150
     """
 
     name: str
@@ -292,8 +294,10 @@ class Scheme:
 
         Examples
         --------
-        >>> LAYER_NORM_CHW.parameter_count((2, 3, 5, 5)), GROUP_NORM_1.parameter_count((2, 3, 5, 5))
-        (150, 6)
+        >>> LAYER_NORM_CHW.parameter_count((2, 3, 5, 5))
+        150
+        >>> GROUP_NORM_1.parameter_count((2, 3, 5, 5))
+        6
         """
         if not self.params or not (not self.optional if affine is None else affine):
             return 0

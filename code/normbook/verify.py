@@ -200,7 +200,8 @@ def raises(error: type[Exception], function: Callable[[], Any]) -> Raised:
     --------
     >>> from normbook.normalize import normalize
     >>> from normbook.scheme import BATCH_NORM_2D
-    >>> raises(ValueError, lambda: normalize(np.ones((4, 3)), BATCH_NORM_2D))
+    >>> x = np.ones((4, 3))
+    >>> raises(ValueError, lambda: normalize(x, BATCH_NORM_2D))
     ValueError: x has 2 axes, shape (4, 3); BatchNorm2d expected 4: n c h w
     """
     try:
