@@ -8,7 +8,16 @@ from normbook.comparison import Comparison
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Comparisons and, in words, what each of them compares."""
+    """Comparisons and, in words, what each of them compares. Notebooks show them as a table.
+
+    Examples
+    --------
+    >>> table = Verdicts((("N = 8", Comparison("BN", "LN", "error", 10, 5, 4, 0.1, -0.7, 0.9)),))
+    >>> table
+    N = 8: +0.10 [−0.70, +0.90]; not detectable here: lower in 5 of 10
+    >>> table.header
+    ('difference [95 % interval]', 'seed by seed')
+    """
 
     rows: tuple[tuple[str, Comparison], ...]
 
@@ -39,6 +48,11 @@ def verdicts(*rows: tuple[str, Comparison]) -> Verdicts:
     Raises
     ------
     ValueError : there is no row, or the differences are measured in several units.
+
+    Examples
+    --------
+    >>> verdicts(("batches of 2", Comparison("BN", "LN", "error", 10, 0, 10, 28.1, 24.7, 31.5)))
+    batches of 2: +28.10 [+24.70, +31.50]; higher in 10 of 10
     """
     units = sorted({comparison.unit for _, comparison in rows})
     if len(units) != 1:
