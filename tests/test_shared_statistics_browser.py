@@ -600,6 +600,30 @@ def test_the_simplest_face(touch):
     check_formulas(widget.lines())
 
 
+def test_a_task_tells_when_it_is_done(touch):
+    done = "Do it. ✓ That’s it."
+    goal = {"ask": "Do it.", "stats": "n c"}
+    widget = touch(SharedStatistics(FEATURE_MAPS.x, BATCH_NORM_2D, goal=goal))
+    task = widget.page.locator(".ss-task")
+    assert task.inner_text() == "Do it."
+    widget.click("n sample", "checkbox")
+    assert task.inner_text() == done
+    widget.click("w column", "checkbox")
+    assert task.inner_text() == "Do it."
+
+    goal = {"ask": "Do it.", "moved": [2, 7, 12]}
+    widget = touch(SharedStatistics(THREE_SCALES.x, LAYER_NORM, goal=goal))
+    task = widget.page.locator(".ss-task")
+    for layer, text in (
+        ("along the row: LayerNorm", "Do it."),
+        ("down the column: BatchNorm1d", done),
+    ):
+        widget.click(layer)
+        widget.cells().nth(7).focus()
+        widget.press("9", "5", "Enter")
+        assert task.inner_text() == text
+
+
 def test_a_pinned_cell_can_be_let_go(images):
     unpin = images.page.get_by_role("button", name="unpin")
     assert not unpin.is_visible()

@@ -717,7 +717,8 @@ async function render({ model, el, host, signal }) {
     legend.hidden = view !== "both";
     drawChips();
     for (const control of Object.values(CONTROLS)) control.update?.();
-    const question = get("prompt");
+    const question = get("prompt"), goal = get("goal");
+    if (goal) say(task, goal.ask + (goal.stats === scheme.stats || String(goal.moved) === String(moved) ? t("done") : ""));
     if (question) {
       const at = flat(question.cell), from = initial.values.data[at], done = S.x[at] !== from;
       promptButton.hidden = at >= S.size;
@@ -906,13 +907,14 @@ async function render({ model, el, host, signal }) {
 
   // ---- Together
 
-  const promptButton = button("", null, { className: "ss-prompt" });
+  const promptButton = button("", null, { className: "ss-prompt" }), task = h("p", { className: "ss-task", role: "status" });
   const more = h("details", { className: "ss-more" }, h("summary", {}, t("more")));
   const front = (names, className = "ss-row-of") =>
     h("div", { className }, ...names.filter((name) => wanted.includes(name)).map((name) => CONTROLS[name].element));
   for (const [name, { element }] of Object.entries(CONTROLS)) wanted.includes(name) || more.append(element);
   more.hidden = more.childElementCount < 2;
   if (get("label")) root.append(h("p", { className: "ss-label", dir: "auto" }, get("label")));
+  if (get("goal")) root.append(task);
   root.append(front(["layers"]), front(["axes", "batch"]), front(["mode"]),
     h("div", { className: "ss-summary" }, summary, ...front(["share"]).children), stage, warning, legend,
     front(["chips"]), front(["steps"], ""), ...(get("prompt") ? [promptButton] : []), message,

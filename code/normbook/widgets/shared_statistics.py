@@ -120,6 +120,9 @@ class SharedStatistics(anywidget.AnyWidget):
     controls : the ones in front, of `CONTROLS`; the others wait under "more".
     prompt : a question to try at once, such as ``{"cell": (1, 2), "value": 90}``: change this cell
         to this value, and see which outputs move.
+    goal : a task, and when it is done: ``{"ask": "Make it instance norm.", "stats": "n c"}`` when
+        statistics have these indices; with "moved", a list of cells counted from 0 row by row,
+        when an edit has moved the outputs of just these.
     next : another SharedStatistics, which a button unfolds below this one.
     language : "en" or "zh"; by default what `use_language` set.
     state : traits to begin with, such as ``selection=(0, 1)`` or ``view="normalized"``.
@@ -145,7 +148,8 @@ class SharedStatistics(anywidget.AnyWidget):
     --------
     >>> from normbook.examples import THREE_SCALES
     >>> from normbook.scheme import BATCH_NORM_1D, LAYER_NORM
-    >>> tensor = SharedStatistics(THREE_SCALES.x, LAYER_NORM, selection=(1, 4))
+    >>> x = THREE_SCALES.x
+    >>> tensor = SharedStatistics(x, LAYER_NORM, selection=(1, 4))
     >>> tensor.scheme = BATCH_NORM_1D  # the column lights up
     >>> tensor.selection, tensor.scheme.summary
     ((1, 4), 'average over n → one (μ, σ²) per d')
@@ -181,6 +185,7 @@ class SharedStatistics(anywidget.AnyWidget):
     label = traitlets.Unicode().tag(sync=True)
     controls = traitlets.List(traitlets.Enum(CONTROLS)).tag(sync=True)
     prompt = traitlets.Dict(None, allow_none=True).tag(sync=True)
+    goal = traitlets.Dict(None, allow_none=True).tag(sync=True)
     next = anywidget.WidgetTrait().tag(sync=True)
     words = traitlets.Dict().tag(sync=True)
     looks = traitlets.List().tag(sync=True)
@@ -197,6 +202,7 @@ class SharedStatistics(anywidget.AnyWidget):
         label: str = "",
         controls: tuple[str, ...] = ("layers", "axes", "share", "steps", "chips", "code"),
         prompt: dict | None = None,
+        goal: dict | None = None,
         next: "SharedStatistics | None" = None,
         language: str | None = None,
         **state: Any,
@@ -232,6 +238,7 @@ class SharedStatistics(anywidget.AnyWidget):
             label=label,
             controls=list(controls),
             prompt=prompt,
+            goal=goal,
             next=next,
             words=words_in(language),
             looks=[list(look) for look in LOOKS],
