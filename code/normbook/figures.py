@@ -433,10 +433,10 @@ def strip_plot(
     (('BN', 'LN'), ['', 'batch norm', 'layer norm'])
     """
     places = -np.arange(len(rows))
-    half = 0.36  # of the height of a row that is used
+    bar, half = 0.46, 0.32  # that a bar, and the points, reach up and down from the middle of a row
     scale = Scale(places[-1] - 0.6, 0.6, False, tuple(places), tuple(short for short, *_ in rows))
     bars = [
-        np.array([[mean, place + half], [mean, place - half], [mean, np.nan]])
+        np.array([[mean, place + bar], [mean, place - bar], [mean, np.nan]])
         for place, mean in zip(places, (np.mean(values) for *_, values in rows), strict=True)
     ]
     if line is not None:
