@@ -119,7 +119,7 @@ class Experiment:
         if all(_key(config) in entries for config in configurations):
             self._write(header, [entries[_key(config)] for config in configurations])
 
-    def sample(self, seconds: float = 4) -> Iterator[dict]:
+    def sample(self, seconds: float = 3) -> Iterator[dict]:
         """Some of the configurations, always the same, that together took at most so long.
 
         At least one, if all took longer: the shortest.

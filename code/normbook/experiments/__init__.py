@@ -6,6 +6,7 @@ records with ``normbook.records.records``.
 
 NAMES = (
     "forgotten_eval",
+    "values_per_statistic",
     "cnn_norms",
     "mlp_layer_norm",
     "usable_rates",
