@@ -1,8 +1,12 @@
 import re
 
+import nbformat
 import pytest
 
+from helpers import NOTEBOOKS
 from normbook.quiz import Quiz, right, wrong
+
+OTHERS = ("index", "errata", "symptoms", "exercises", "formula_sheet")  # no chapters
 
 QUIZ = Quiz(
     (
@@ -65,20 +69,29 @@ def test_by_keyboard(visit, tmp_path):
     assert page.locator("p:visible").all_inner_texts() == ["✓ Yes. It is."]
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_chapter_has_questions(path):
+    cells = {cell.id: cell.source for cell in nbformat.read(path, 4).cells}
+    sources = [source for name, source in cells.items() if name.endswith("-quiz-questions")]
+    if path.stem not in OTHERS:
+        (source,) = sources
+        assert 4 <= len(re.findall(r"^\s+right\(", source, re.MULTILINE)) <= 6
+
+
 def test_links_in_the_book_lead_to_pages(book):
     linking = 0
     for page in (book / "chapters").glob("*.html"):
         text = page.read_text(encoding="utf8")
         assert not re.search(r'<div class="nb-quiz">.*href="\w+\.ipynb#', text), page.name
         linking += len(re.findall(r'href="\w+\.html#[^"]+">Read on', text))
-    assert linking > 10
+    assert linking > 50
 
 
 def test_in_the_book(book, visit):
-    page = visit(book / "chapters" / "layer_norm_cnn.html", width=360, color_scheme="dark").page
+    page = visit(book / "chapters" / "batch_norm.html", width=360, color_scheme="dark").page
     quiz = page.locator(".nb-quiz")
-    quiz.get_by_label("nothing", exact=True).check()
+    quiz.get_by_label("256").check()
     link = quiz.get_by_role("link")
     assert link.evaluate("a => getComputedStyle(a).display") != "none"
     link.click()
-    assert page.evaluate("document.querySelector(':target, [id]:target') !== null")
+    assert page.evaluate("document.querySelector(':target') !== null")
