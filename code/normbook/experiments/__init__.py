@@ -10,4 +10,5 @@ NAMES = (
     "cnn_norms",
     "mlp_layer_norm",
     "usable_rates",
+    "rnn_rows",
 )
