@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -11,10 +12,10 @@ import pytest
 
 # Those of the page on the package.
 LIGHT = (  # without torch
-    "check datasets examples figures normalize quiz scheme source verify "
+    "check comparison datasets examples figures normalize quiz scheme source verify "
     "widgets.explorer widgets.shared_statistics widgets.words"
 )
-HEAVY = "batch_norm_over_time layers recurrent transformer"
+HEAVY = "batch_norm_over_time layers recurrent training transformer"
 MODULES = [f"normbook.{name}" for name in f"{LIGHT} {HEAVY}".split()]
 
 
@@ -55,6 +56,15 @@ def test_a_wrong_example_fails():
 def test_everything_public_has_an_example(name):
     bare = [n for n, value in public(import_module(name)).items() if ">>> " not in value.__doc__]
     assert bare == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_everything_public_is_in_the_book(name, book):
+    pages = [page.read_text(encoding="utf8") for page in book.glob("chapters/api_*.html")]
+    anchors = set(re.findall(r'id="(normbook[\w.]+)"', "".join(pages)))
+    # Widgets are imported from their package.
+    module = "normbook.widgets" if name.startswith("normbook.widgets.") else name
+    assert {f"{module}.{n}" for n in public(import_module(name))} <= anchors
 
 
 def test_light_modules_need_no_torch():

@@ -9,14 +9,16 @@
 ``links``       links within outputs lead to pages
 ``citations``   links such as ``bibliography.md#ba2016`` find their entry
 ``theme``       templates of the theme, mended
+``docstrings``  the package's docstrings as pages
+``wheel``       the package as a wheel, so that downloaded notebooks run
 ==============  ================================================================================
 """
 
 
 def setup(app):
     # Imported here: kernels import `values` and must not load Sphinx for it.
-    from . import citations, execute, links, maths, theme, widgets
+    from . import citations, docstrings, execute, links, maths, theme, wheel, widgets
 
-    for part in (execute, maths, widgets, links, citations, theme):
+    for part in (execute, maths, widgets, links, citations, theme, docstrings, wheel):
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
