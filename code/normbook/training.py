@@ -17,7 +17,14 @@ FIRST = 5  # steps: so many, rounding errors have not yet grown
 
 @dataclass(frozen=True)
 class Images:
-    """Images, (N, 1, H, W), float32, and their labels, (N,), int64."""
+    """Images, (N, 1, H, W), float32, and their labels, (N,), int64.
+
+    Examples
+    --------
+    >>> images = Images(torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 2]))
+    >>> len(images), images[images.y > 0].y
+    (3, tensor([1, 2]))
+    """
 
     x: Tensor
     y: Tensor
@@ -31,7 +38,15 @@ class Images:
 
 @dataclass(frozen=True)
 class Parts:
-    """Images to learn from, to choose a learning rate by, and to test with at the very end."""
+    """Images to learn from, to choose a learning rate by, and to test with at the very end.
+
+    Examples
+    --------
+    >>> from normbook.datasets import load
+    >>> parts = split(load("digits"), seed=0)
+    >>> len(parts.train), len(parts.validation), len(parts.test)
+    (1257, 180, 360)
+    """
 
     train: Images
     validation: Images
@@ -45,6 +60,15 @@ def reproducible(seed: int):
     On one kind of CPU, whatever is computed inside is then the same to the bit, each time. At the
     end all is as it was before. Convolutions are PyTorch's own and not oneDNN's, which differ more
     from CPU to CPU, and are slower with small batches.
+
+    Examples
+    --------
+    >>> with reproducible(seed=0):
+    ...     first = torch.randn(3)
+    >>> with reproducible(seed=0):
+    ...     second = torch.randn(3)
+    >>> bool((first == second).all())
+    True
     """
     threads = torch.get_num_threads()
     strict = torch.are_deterministic_algorithms_enabled()
@@ -69,13 +93,29 @@ def split(data: Dataset, seed: int, validation: int = 180, test: int = 360) -> P
     """`data` in three parts by `seed`, of mean 0 and standard deviation 1 over the training part.
 
     One mean and one standard deviation for all pixels, so that images stay images.
+
+    Examples
+    --------
+    >>> from normbook.datasets import load
+    >>> x = split(load("digits"), seed=0).train.x
+    >>> x.shape, bool(x.mean().abs() < 1e-5), round(x.std().item(), 3)
+    (torch.Size([1257, 1, 8, 8]), True, 1.0)
     """
     rest, tests = data.split(seed, test)
     return standardize(*rest.split(seed, validation), tests)
 
 
 def standardize(train: Dataset, validation: Dataset, test: Dataset) -> Parts:
-    """The three as tensors, of mean 0 and standard deviation 1 over the pixels of the first."""
+    """The three as tensors, of mean 0 and standard deviation 1 over the pixels of the first.
+
+    Examples
+    --------
+    >>> from normbook.datasets import load
+    >>> digits = load("digits")
+    >>> parts = standardize(digits[:1000], digits[1000:1200], digits[1200:])
+    >>> len(parts.test)
+    597
+    """
     mean, std = train.images.mean(), train.images.std()
 
     def tensors(part):
@@ -93,6 +133,11 @@ def batches(n: int, batch_size: int, epochs: int, seed: int) -> Iterator[Tensor]
     Raises
     ------
     ValueError : there are fewer images than a batch takes.
+
+    Examples
+    --------
+    >>> [len(which) for which in batches(10, batch_size=4, epochs=2, seed=0)]
+    [4, 4, 4, 4]
     """
     if not 0 < batch_size <= n:
         raise ValueError(f"batch_size is {batch_size}; expected 1 to {n}, the number of images")
@@ -127,6 +172,16 @@ def train(
     -------
     list of {"step": 1, "loss": 2.3}, the loss being the batch's before the step. Training ends
     early if it is no longer finite; it is then None.
+
+    Examples
+    --------
+    >>> from normbook.datasets import load
+    >>> parts = split(load("digits"), seed=0)
+    >>> model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    >>> how = dict(epochs=1, batch_size=32, rate=0.1, seed=0)
+    >>> rows = train(model, parts.train, **how)
+    >>> len(rows), rows[-1]["loss"] < rows[0]["loss"]
+    (39, True)
     """
     make = {
         "sgd": lambda p: torch.optim.SGD(p, lr=rate, momentum=momentum),
@@ -161,6 +216,12 @@ def error(
     mode : "eval", or "train" to predict as with a forgotten ``eval()``. The model itself is left
         alone, its running statistics and its mode included.
     batch_size : images that are predicted together, in their order; None means all.
+
+    Examples
+    --------
+    >>> images = Images(torch.eye(4).reshape(4, 1, 2, 2), torch.tensor([0, 1, 2, 0]))
+    >>> error(nn.Flatten(), images)  # in percent
+    25.0
     """
     if mode not in ("eval", "train"):
         raise ValueError(f"mode is {mode!r}; expected 'eval' or 'train'")
@@ -185,6 +246,17 @@ def train_best(
     rows : of each rate the rate; ``first_loss``, the mean loss of the first five steps; ``loss``,
         that of the last tenth of all steps, None if training diverged; ``validation_loss``, None
         if it isn't finite; ``error``, in percent, of the test part; ``chosen``, true for the best.
+
+    Examples
+    --------
+    >>> from normbook.datasets import load
+    >>> parts = split(load("digits"), seed=0)
+    >>> def build():
+    ...     return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    >>> how = dict(epochs=1, batch_size=32, seed=0)
+    >>> model, rows = train_best(build, parts, rates=(1e-6, 0.1), **how)
+    >>> [row["chosen"] for row in rows]
+    [False, True]
     """
     models, rows = [], []
     for rate in rates:
