@@ -10,5 +10,7 @@ NAMES = (
     "cnn_norms",
     "mlp_layer_norm",
     "usable_rates",
+    "warm_up",
     "rnn_rows",
+    "rnn_characters",
 )
