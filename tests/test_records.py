@@ -28,7 +28,10 @@ def run(config):
     time.sleep(PAUSE)
     if config["n"] == FAILS:
         raise ValueError("no such square")
-    return [{"sign": s, "square": s * square(config["n"])} for s in (-1, 1)]
+    first = 2.0 - config["n"]
+    return [
+        {"first_loss": first, "sign": s, "square": s * square(config["n"])} for s in (-1, 1)
+    ]
 
 
 FAILS = None
@@ -171,9 +174,9 @@ def test_records(toy):
     )
     run_here(toy.experiment)
     assert toy.experiment.records()[:3] == [
-        {"n": 0, "sign": -1, "square": 0},
-        {"n": 0, "sign": 1, "square": 0},
-        {"n": 1, "sign": -1, "square": -1},
+        {"n": 0, "first_loss": 2.0, "sign": -1, "square": 0},
+        {"n": 0, "first_loss": 2.0, "sign": 1, "square": 0},
+        {"n": 1, "first_loss": 1.0, "sign": -1, "square": -1},
     ]
     assert len(toy.experiment.records()) == 12
     assert toy.experiment.seconds() == 3
@@ -218,20 +221,44 @@ def test_the_order_of_finishing_leaves_no_trace(toy):
     assert toy.experiment.path.read_bytes() == content
 
 
-def test_check_finds_a_difference(toy):
+@pytest.mark.parametrize(
+    ("old", "new", "differences"),
+    [
+        ("", "", []),
+        ("[-9, 9]", "[-9, 9.009]", []),  # within the tolerance
+        ("[-9, 9]", "[-9.02, 9]", ["row 0: square is -9, recorded -9.02"]),
+        ("[-9, 9]", "[-9, null]", ["row 1: square is 9, recorded None"]),
+        # A column that has no tolerance:
+        ('[-1, 1], "square": [-9,', '[-1, 0], "square": [-9,', ["row 1: sign is 1, recorded 0"]),
+        # The first loss, in the first row only:
+        ("[-1.0, -1.0]", "[-1.00009, -1.0]", []),
+        ("[-1.0, -1.0]", "[-1.0002, -1.0]", ["row 0: first_loss is -1.0, recorded -1.0002"]),
+        ("[-1.0, -1.0]", "[-1.0, -5.0]", []),
+    ],
+)
+def test_check(toy, old, new, differences):
     run_here(toy.experiment)
-    config = {"n": 3}
-    assert toy.experiment.check(config) == []
     text = toy.experiment.path.read_text("utf8")
-    assert text.count("[-9, 9]") == 1
-    toy.experiment.path.write_text(text.replace("[-9, 9]", "[-9, 9.009]"), "utf8")
-    assert toy.experiment.check(config) == []  # within the tolerance
-    toy.experiment.path.write_text(text.replace("[-9, 9]", "[-9.02, 9]"), "utf8")
-    assert toy.experiment.check(config) == ["{'n': 3}, row 0: square is -9, recorded -9.02"]
-    toy.experiment.path.write_text(text.replace('"sign": [-1, 1]', '"sign": [-1, 0]'), "utf8")
-    assert "sign is 1, recorded 0" in toy.experiment.check(config)[0]  # no tolerance for it
-    toy.experiment.path.write_text(text.replace("[-9, 9]", "[-9, null]"), "utf8")
-    assert "recorded None" in toy.experiment.check(config)[0]
+    assert not old or text.count(old) == 1
+    toy.experiment.path.write_text(text.replace(old, new), "utf8")
+    found = toy.experiment.check({"n": 3})
+    assert found == [f"{{'n': 3}}: {difference}" for difference in differences]
+
+
+def test_check_of_what_is_chosen(toy):
+    """Another row may be chosen; what came out of it must agree."""
+    toy.edit("experiment", '"sign": s,', '"rate": s, "chosen": s == 1,')
+    toy.edit("experiment", '{"square": 0.01}', '{"square": 20, "rate": 2}')
+    run_here(toy.experiment)
+    text = toy.experiment.path.read_text("utf8")
+    # As if the other row had been chosen, and with nonsense in the one that was not.
+    text = text.replace("[-9, 9]", "[-9, 900]").replace("[false, true]", "[true, false]")
+    toy.experiment.path.write_text(text, "utf8")
+    assert toy.experiment.check({"n": 3}) == []
+    toy.experiment.path.write_text(text.replace("[-9, 900]", "[-90, 900]"), "utf8")
+    assert toy.experiment.check({"n": 3}) == ["{'n': 3}: row 0: square is 9, recorded -90"]
+    toy.experiment.path.write_text(text.replace("[true, false]", "[true, true]"), "utf8")
+    assert toy.experiment.check({"n": 3}) == ["{'n': 3}: 1 rows, recorded 2"]
 
 
 def test_sample(toy):

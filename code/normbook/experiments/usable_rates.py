@@ -25,7 +25,7 @@ CONFIGURATIONS = [
     for norm in ("batch", "layer", "none")
     for seed in range(10)
 ]
-TOLERANCE = {"first_loss": 0.1, "loss": 1, "validation_loss": 2, "error": 30, "chosen": 1}
+TOLERANCE = {"rate": 10, "loss": 0.5, "validation_loss": 0.5, "error": 15}
 
 
 def run(config: dict) -> list[dict]:
