@@ -34,7 +34,8 @@ ARMS = {
     "on outputs": lambda: LayerNormOutput(nn.LSTM(EMBEDDING, UNITS, batch_first=True)),
 }
 CONFIGURATIONS = [{"norm": norm, "seed": seed} for norm in ARMS for seed in range(10)]
-TOLERANCE = {"validation_bits": 0.5, "bits": 0.5, "chosen": 1}  # the text differs by Python version
+# The text differs a little from one version of Python to the next.
+TOLERANCE = {"rate": 10, "validation_bits": 0.2, "bits": 0.2}
 
 
 class CharacterModel(nn.Module):
