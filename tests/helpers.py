@@ -22,6 +22,18 @@ NOTEBOOKS = toc_notebooks(PAGES, ROOT)
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
+# Each page's own tensor: what is read there when this cell, by its number, is pointed at.
+READINGS = {
+    "index": ("μ = (10 + 20 + 30 + 40 + 50)/5 = 150/5 = 30", 7),
+    "before_you_start": ("μ = (0 + 3 + 6)/3 = 9/3 = 3", 1),
+    "motivation": ("σ² = Σ(x − μ)²/5 = 3.075635/5 = 0.615127", 7),
+    "batch_norm": ("μ = 8/8 = 1", 3),
+    "layer_norm_cnn": ("μ = 37/75 = 0.493333", 1),
+    "layer_norm_nlp": ("μ = (1 + 1 + 2)/3 = 4/3 = 1.333333", 2),
+    "rnn": ("μ = (4 − 4 − 1)/3 = −1/3 = −0.333333", 12),
+    "transformer": ("μ = (2 + 0 + 0)/3 = 2/3 = 0.666667", 5),
+}
+
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 
 VECTORS_FILE = Path(__file__).with_name("vectors.json")
@@ -65,6 +77,7 @@ def copy_configuration(folder):
     shutil.copytree(ROOT / "assets", folder / "assets")
 
 
+PATIENCE = 180  # s, for a slow machine: what is waited for usually comes much sooner
 LOCAL = ("file://", "http://127.0.0.1", "data:", "blob:")
 
 
@@ -77,11 +90,12 @@ class Visit:
     requests: list[str] = field(default_factory=list)
 
 
-def open_page(browser, address, width=1280, color_scheme="light", **options):
+def open_page(browser, address, width=1280, color_scheme="light"):
     """Open the address in a context of its own, whose requests to other hosts are refused."""
     context = browser.new_context(
         viewport={"width": width, "height": 800}, color_scheme=color_scheme
     )
+    context.set_default_navigation_timeout(1000 * PATIENCE)
     visit = Visit(context.new_page())
 
     def refuse(route):
@@ -98,7 +112,7 @@ def open_page(browser, address, width=1280, color_scheme="light", **options):
     context.route("**/*", refuse)
     visit.page.on("console", note)
     visit.page.on("pageerror", lambda error: visit.console.append(str(error)))
-    visit.page.goto(address, wait_until="load", **options)
+    visit.page.goto(address, wait_until="load")
     return visit
 
 
@@ -112,6 +126,15 @@ def check_page(visit, color_scheme):
     check_accessibility(page)
     assert visit.requests == []
     assert visit.console == []
+
+
+WIDGETS_ARE_SETTLED = """[...document.querySelectorAll(".nb-widget")].every(
+    (box) => box.matches(".nb-widget-live") || box.querySelector(".nb-widget-error"))"""
+
+
+def wait_for_widgets(page):
+    """Wait until every widget of a built page lives or has failed."""
+    page.wait_for_function(WIDGETS_ARE_SETTLED)
 
 
 def check_accessibility(page, within="html"):

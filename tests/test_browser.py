@@ -2,7 +2,7 @@
 
 import pytest
 
-from helpers import PAGES, check_page
+from helpers import PAGES, READINGS, check_page, wait_for_widgets
 
 pages = pytest.mark.parametrize("page", [*PAGES, "search"])
 widths = pytest.mark.parametrize("width", [1280, 360])
@@ -38,21 +38,9 @@ def test_the_network_is_blocked_and_recorded(tmp_path, visit):
     assert visit.console
 
 
-# Each page's own tensor: what is read there when this cell, by its number, is pointed at.
-READINGS = {
-    "index": ("μ = (10 + 20 + 30 + 40 + 50)/5 = 150/5 = 30", 7),
-    "before_you_start": ("μ = (0 + 3 + 6)/3 = 9/3 = 3", 1),
-    "motivation": ("σ² = Σ(x − μ)²/5 = 3.075635/5 = 0.615127", 7),
-    "batch_norm": ("μ = 8/8 = 1", 3),
-    "layer_norm_cnn": ("μ = 37/75 = 0.493333", 1),
-    "layer_norm_nlp": ("μ = (1 + 1 + 2)/3 = 4/3 = 1.333333", 2),
-    "rnn": ("μ = (4 − 4 − 1)/3 = −1/3 = −0.333333", 12),
-    "transformer": ("μ = (2 + 0 + 0)/3 = 2/3 = 0.666667", 5),
-}
-
-
-def test_every_chapter_has_a_tensor_to_touch():
-    assert {f"chapters/{name}" for name in READINGS} == set(PAGES) - {"chapters/bibliography"}
+def test_every_page_with_a_widget_is_read(book):
+    pages = {page for page in PAGES if "nb-widget" in (book / f"{page}.html").read_text("utf8")}
+    assert pages == {f"chapters/{name}" for name in READINGS}
 
 
 @pytest.mark.parametrize("name", READINGS)
@@ -76,12 +64,41 @@ def test_formula_of_the_image_chapter(book, visit):
     assert "= 0.356622" in read.inner_text()
 
 
+# The pictures of the widgets that can be seen, the live views that can, and how many there are.
+SEEN = """() => {
+    const all = (part) => [...document.querySelectorAll(`.nb-widget ${part}`)];
+    const seen = (part) => all(part).filter((e) => e.checkVisibility() && e.clientHeight).length;
+    return [seen("> .nb-widget-picture > *"), seen("> .nb-widget-view"), all("> script").length];
+}"""
+
+
 @pytest.mark.parametrize("name", READINGS)
-def test_picture_stands_in_without_scripts(name, book, browser):
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto((book / f"chapters/{name}.html").as_uri())
-    picture = page.locator(".nb-widget figure svg[role=img]").first
-    assert picture.is_visible()
-    assert page.locator(".nb-widget .ss").count() == 0
-    context.close()
+def test_pictures_stand_in_without_scripts(name, book, browser):
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto((book / f"chapters/{name}.html").as_uri())
+        pictures, views, widgets = page.evaluate(SEEN)
+    assert pictures == widgets > 0
+    assert views == 0
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_pictures_stand_in_on_paper(name, book, visit):
+    page = visit(book / f"chapters/{name}.html").page
+    wait_for_widgets(page)
+    pictures, views, widgets = page.evaluate(SEEN)
+    assert (pictures, views) == (0, widgets)
+    page.emulate_media(media="print")
+    pictures, views, widgets = page.evaluate(SEEN)
+    assert (pictures, views) == (widgets, 0)
+
+
+def test_paper_is_light(book, visit):
+    page = visit(book / f"{PAGES[0]}.html", color_scheme="dark").page
+    page.evaluate(
+        """addEventListener("beforeprint", () => {
+            window.printed = document.documentElement.dataset.theme;
+        })"""
+    )
+    page.pdf()
+    assert page.evaluate("[printed, document.documentElement.dataset.theme]") == ["light", "dark"]

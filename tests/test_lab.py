@@ -11,9 +11,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from helpers import check_accessibility, open_page, write_notebook
-
-PATIENCE = 180  # s, for a slow machine: conditions are waited for, and usually hold much sooner
+from helpers import PATIENCE, check_accessibility, open_page, write_notebook
 
 FOLDERS = {
     "JUPYTER_CONFIG_DIR": "config",
@@ -102,7 +100,7 @@ class Notebook:
 
     def __init__(self, visit):
         self.visit, self.page = visit, visit.page
-        self.page.set_default_timeout(PATIENCE * 1000)
+        self.page.set_default_timeout(1000 * PATIENCE)
         self.page.wait_for_function(
             "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status"
             " === 'idle'"
@@ -139,7 +137,7 @@ class Notebook:
 
 @pytest.fixture(scope="module")
 def notebook(lab, browser):
-    visit = open_page(browser, f"{lab}/lab/tree/chapters/touch.ipynb", timeout=PATIENCE * 1000)
+    visit = open_page(browser, f"{lab}/lab/tree/chapters/touch.ipynb")
     yield Notebook(visit)
     visit.page.context.close()
 

@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Error
 
-from helpers import build_book, check_page, copy_configuration, write_notebook
+from helpers import (
+    build_book,
+    check_page,
+    copy_configuration,
+    wait_for_widgets,
+    write_notebook,
+)
 from normbook.sphinxext import widgets
 from normbook.sphinxext.minify import minify
 
@@ -197,13 +203,6 @@ def open_page(chapters, visit):
         return opened
 
     return open_page
-
-
-def wait_for_widgets(page):
-    page.wait_for_function(
-        """[...document.querySelectorAll(".nb-widget")].every(
-            box => box.matches(".nb-widget-live") || box.querySelector(".nb-widget-error"))"""
-    )
 
 
 def texts(page, selector):
