@@ -61,8 +61,8 @@ def visit(browser):
     """
     contexts = []
 
-    def open_file(path, **options):
-        visit = open_page(browser, Path(path).as_uri(), **options)
+    def open_file(path, *args, **options):
+        visit = open_page(browser, Path(path).as_uri(), *args, **options)
         contexts.append(visit.page.context)
         visit.page.wait_for_function("!window.MathJax || MathJax.startup?.promise")
         visit.page.evaluate("window.MathJax ? MathJax.startup.promise.then(() => null) : null")
