@@ -9,6 +9,7 @@
 ``links``       links within outputs lead to pages
 ``citations``   links such as ``bibliography.md#ba2016`` find their entry
 ``theme``       templates of the theme, mended
+``status``      notebooks, their times, and versions as tables
 ``docstrings``  the package's docstrings as pages
 ``wheel``       the package as a wheel, so that downloaded notebooks run
 ==============  ================================================================================
@@ -17,8 +18,8 @@
 
 def setup(app):
     # Imported here: kernels import `values` and must not load Sphinx for it.
-    from . import citations, docstrings, execute, links, maths, theme, wheel, widgets
+    from . import citations, docstrings, execute, links, maths, status, theme, wheel, widgets
 
-    for part in (execute, maths, widgets, links, citations, theme, docstrings, wheel):
+    for part in (execute, maths, widgets, links, citations, theme, docstrings, wheel, status):
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

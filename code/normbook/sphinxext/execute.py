@@ -256,6 +256,7 @@ def _in_own_thread(coroutine):
 
 def execute_ahead(app, config):
     """Run the notebooks of the book before Sphinx reads them, and hand myst-nb the cache."""
+    app.executions = {}  # by path, for whoever shows them
     if config.nb_execution_mode != "cache":
         return
     base = Path(app.srcdir, config.nb_execution_cache_path or Path(app.outdir, "../.execution"))
@@ -265,13 +266,13 @@ def execute_ahead(app, config):
     site_map = getattr(config, "external_site_map", None)
     if site_map is None:  # a single page is built; myst-nb runs it
         return
-    executions = execute_all(
+    app.executions = execute_all(
         toc_notebooks(site_map, app.srcdir),
         folder,
         timeout=config.nb_execution_timeout,
         report=logger.info,
     )
-    for execution in executions.values():
+    for execution in app.executions.values():
         if execution.error:
             # Not in the cache, so myst-nb runs it again and shows the failure in the page.
             logger.warning(execution.error, type="normbook", subtype="execute")
