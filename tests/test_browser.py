@@ -55,6 +55,31 @@ def test_tensor_is_alive(name, book, visit):
     assert visit.console == []
 
 
+@pytest.mark.parametrize("name", READINGS)
+def test_explorers_are_alive(name, book, visit):
+    """Another member of the family shows other values."""
+    visit = visit(book / f"chapters/{name}.html")
+    for number in range(visit.page.locator(".nb-widget .ex").count()):
+        explorer = visit.page.locator(".nb-widget .ex").nth(number)
+        values = explorer.locator("li")
+        before = values.all_inner_texts()
+        assert before
+        control = explorer.locator(".ex-control").first
+        if control.locator("input").count():
+            control.locator("input").focus()
+            visit.page.keyboard.press("Home")
+            before = values.all_inner_texts()
+            visit.page.keyboard.press("End")
+        else:
+            control.locator("button[aria-pressed=false]").first.click()
+        visit.page.wait_for_function(
+            "([number, before]) => String([...document.querySelectorAll('.nb-widget .ex')[number]"
+            ".querySelectorAll('li')].map(e => e.innerText)) !== String(before)",
+            arg=[number, before],
+        )
+    assert visit.console == []
+
+
 def test_formula_of_the_image_chapter(book, visit):
     """The worked example of document 002, read off the page."""
     page = visit(book / "chapters/layer_norm_cnn.html").page
