@@ -35,10 +35,11 @@ experiments: $(INSTALLED) ## run the experiments whose records are missing or ou
 test: $(TEST_INSTALLED) ## run all tests; they build the book, too
 	$(BIN)/pytest
 
-bench: $(TEST_INSTALLED) ## measure speed: the layers, the build, the widget
+bench: $(TEST_INSTALLED) ## measure speed: the layers, the build, a widget, a page
 	$(BIN)/python tests/bench.py
 	$(BIN)/python tests/bench_build.py
 	$(BIN)/python tests/bench_widget.py
+	$(BIN)/python tests/bench_pages.py
 
 clean: ## remove what was built; .venv stays
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis
