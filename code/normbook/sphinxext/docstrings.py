@@ -1,4 +1,4 @@
-"""The package's docstrings as pages, by sphinx.ext.autodoc and sphinx.ext.napoleon.
+"""The package's docstrings as pages, by Sphinx's autodoc and napoleon.
 
 They are numpydoc's, but terser: types are left to the signature, and a parameter is said on one
 line, ``name : what it is``. numpydoc has the type there, and says on the next line what it is.
@@ -6,8 +6,14 @@ line, ``name : what it is``. numpydoc has the type there, and says on the next l
 
 import re
 
+from sphinx.ext.napoleon import Config, NumpyDocstring
 from sphinx.util.inspect import signature, stringify_signature
 
+NAPOLEON = Config(
+    napoleon_use_param=False,
+    napoleon_attr_annotations=False,
+    napoleon_custom_sections=[("Attributes", "params_style")],
+)
 FIELDS = ("Parameters", "Attributes", "Raises", "Returns")
 FIELD = re.compile(r"(\S.*?) : (.*)")
 
@@ -31,7 +37,10 @@ def to_numpydoc(lines: list[str]) -> list[str]:
 
 
 def process_docstring(app, what, name, obj, options, lines):
-    lines[:] = to_numpydoc(lines)
+    # Of a property, napoleon would take what stands before a colon for its type.
+    what = "method" if what == "property" else what
+    terse = to_numpydoc(lines)
+    lines[:] = NumpyDocstring(terse, NAPOLEON, app, what, name, obj, options).lines()
 
 
 def process_signature(app, what, name, obj, options, arguments, returned):
@@ -48,8 +57,7 @@ def skip_member(app, what, name, obj, skip, options):
 
 
 def setup(app):
-    for extension in ("sphinx.ext.autodoc", "sphinx.ext.napoleon"):
-        app.setup_extension(extension)
-    app.connect("autodoc-process-docstring", process_docstring, priority=400)  # napoleon's is 500
+    app.setup_extension("sphinx.ext.autodoc")
+    app.connect("autodoc-process-docstring", process_docstring)
     app.connect("autodoc-process-signature", process_signature)
     app.connect("autodoc-skip-member", skip_member)
