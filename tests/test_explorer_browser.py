@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from helpers import AXE
+from helpers import check_accessibility
 from normbook.widgets import Explorer
 from normbook.widgets.explorer import MOST_VALUES
 from test_explorer import BATCHES, ERRORS, MEANS, MOMENTA, SIZES, errors, running
@@ -442,9 +442,7 @@ def test_axe_finds_nothing_and_all_fits(touch, face, width, theme):
 
 def check_page(widget, width):
     page = widget.page
-    page.evaluate(AXE.read_text(encoding="utf8"))
-    found = page.evaluate("axe.run(document, { preload: false })")["violations"]
-    assert [(v["id"], [node["html"] for node in v["nodes"]]) for v in found] == []
+    check_accessibility(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("document.querySelector('.ex').scrollWidth") <= width
     # The labels of either axis stand apart, inside the widget, and can be read.

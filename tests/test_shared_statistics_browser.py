@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import widget_golden
-from helpers import AXE
+from helpers import check_accessibility
 from normbook.examples import FEATURE_MAPS, FOUR_TOKENS, RAGGED, RAGGED_LENGTHS, THREE_SCALES
 from normbook.figures import PALETTE
 from normbook.normalize import backward, normalize
@@ -698,9 +698,7 @@ def test_axe_finds_nothing_and_all_fits(touch, face, width, theme):
     page = widget.page
     page.locator("details summary").click()
     widget.hover(1)
-    page.evaluate(AXE.read_text(encoding="utf8"))
-    found = page.evaluate("axe.run(document, { preload: false })")["violations"]
-    assert [(v["id"], [node["html"] for node in v["nodes"]]) for v in found] == []
+    check_accessibility(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     boxes = [box.bounding_box() for box in widget.cells().all()]
     assert all(0 <= box["x"] and box["x"] + box["width"] <= width for box in boxes)
