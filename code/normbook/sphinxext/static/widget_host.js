@@ -25,7 +25,6 @@
 
   class Model {
     #listeners = [];
-    #module;
     #ready;
 
     constructor({ state, buffers = [] }) {
@@ -56,10 +55,6 @@
           (event && listener.event !== event) ||
           (callback && listener.callback !== callback),
       );
-    }
-
-    get module() {
-      return (this.#module ??= importCode(this.state._esm));
     }
 
     // Initialized once, however many views it has.
@@ -115,17 +110,13 @@
     document.head.append(Object.assign(document.createElement("style"), { id, textContent: text }));
   }
 
-  // Code that comes as a blob may be imported in a page from file://, too.
-  function importCode(index) {
-    const url = URL.createObjectURL(new Blob([sources[index]], { type: "text/javascript" }));
-    return import(url).finally(() => URL.revokeObjectURL(url));
-  }
-
   async function initialize(model) {
-    const { _model_name, _css } = model.state;
+    const { _model_name, _esm, _css } = model.state;
     if (_model_name !== "AnyModel") throw new Error(`${_model_name} needs a kernel`);
     if (sources[_css]) addStyle(`nb-widget-css-${_css}`, sources[_css]);
-    const module = await model.module;
+    // Code that comes as a blob may be imported in a page from file://, too.
+    const url = URL.createObjectURL(new Blob([sources[_esm]], { type: "text/javascript" }));
+    const module = await import(url).finally(() => URL.revokeObjectURL(url));
     let widget = module.render ? module : module.default;
     if (typeof widget === "function") widget = await widget();
     const controller = new AbortController(); // a model lives as long as its page
@@ -185,10 +176,14 @@
     }
   }
 
-  const tags = (kind) =>
-    document.querySelectorAll(`script[type="application/vnd.jupyter.widget-${kind}+json"]`);
-
   function start() {
+    const tags = (kind) =>
+      document.querySelectorAll(`script[type="application/vnd.jupyter.widget-${kind}+json"]`);
+    for (const tag of tags("state")) {
+      const { state, code } = JSON.parse(tag.textContent);
+      sources.push(...code);
+      for (const [id, model] of Object.entries(state)) models.set(id, new Model(model));
+    }
     addStyle(
       "nb-widget-css",
       `@media screen { .nb-widget-live > .nb-widget-picture { display: none } }
@@ -203,15 +198,7 @@
     }
   }
 
-  // The state stands before this script. The code in it is imported while the page is being parsed,
-  // so that the widgets are drawn as soon as it is: deferred scripts of the theme may take long.
-  for (const tag of tags("state")) {
-    const { state, code } = JSON.parse(tag.textContent);
-    sources.push(...code);
-    for (const [id, model] of Object.entries(state)) models.set(id, new Model(model));
-  }
-  for (const model of models.values())
-    if (model.state._model_name === "AnyModel") model.module.catch(() => {}); // told when needed
+  // As soon as the page is parsed; deferred scripts of the theme may take long.
   if (document.readyState === "loading")
     document.addEventListener("readystatechange", start, { once: true });
   else start();
