@@ -26,7 +26,6 @@ from helpers import PAGES, PATIENCE, ROOT, build_book
 from normbook.sphinxext.minify import minify
 
 ROUNDS = 5
-SLOW_ROUNDS = 3
 
 # What the default loads, in myst-nb's versions: packages on npm, and the file of each.
 PACKAGES = {
@@ -109,6 +108,10 @@ class Handler(SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     compressed = staticmethod(cache(lambda path: gzip.compress(Path(path).read_bytes())))
 
+    def handle(self):
+        with suppress(ConnectionError):  # the page was closed meanwhile
+            super().handle()
+
     def do_GET(self):
         path = self.translate_path(self.path)
         try:
@@ -120,8 +123,7 @@ class Handler(SimpleHTTPRequestHandler):
         self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        with suppress(ConnectionError):  # the page was closed meanwhile
-            self.wfile.write(content)
+        self.wfile.write(content)
 
     def log_message(self, *args):
         pass
@@ -173,7 +175,7 @@ def compare(book):
             # They take turns, so that a busy machine slows both alike.
             pairs = [
                 [seconds(browser, each, slow=True) for each in (address, default)]
-                for _ in range(SLOW_ROUNDS)
+                for _ in range(ROUNDS)
             ]
         ours, theirs = (median(times) for times in zip(*pairs, strict=True))
         print(f"  {ours:5.2f} s at 1.6 Mbit/s, 150 ms, a processor {SLOWDOWN} times slower")
