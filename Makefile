@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/.book-installed
 TEST_INSTALLED := $(VENV)/.test-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help book serve lab exercises experiments test bench clean
+.PHONY: help book pdf serve lab exercises experiments test bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -19,6 +19,9 @@ help: ## this list
 book: $(INSTALLED) ## run the notebooks and build the book, without a warning
 	$(BIN)/jupyter-book build . --all -W -n --keep-going
 	@echo "Open _build/html/index.html in a browser, or run: make serve"
+
+pdf: $(TEST_INSTALLED) book ## print the book to _build/book.pdf; SOLUTIONS=1 unfolds solutions
+	$(BIN)/python -m normbook.pdf _build/html _build/book.pdf $(if $(SOLUTIONS),--solutions)
 
 serve: book ## build the book and serve it on this machine
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
