@@ -1,9 +1,12 @@
 """The notebooks executed once, the book built once, and a browser without network."""
 
+import json
 import shutil
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
+from filelock import FileLock
 from playwright.sync_api import sync_playwright
 
 from normbook.sphinxext.execute import cache_folder, execute_all
@@ -14,7 +17,14 @@ from helpers import NOTEBOOKS, ROOT, build_book, open_page  # noqa: E402
 
 
 @pytest.fixture(scope="session")
-def executions(pytestconfig):
+def shared_folder(tmp_path_factory, worker_id):
+    """A folder for what is made once for all the processes that run the tests."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder if worker_id == "master" else folder.parent
+
+
+@pytest.fixture(scope="session")
+def executions(pytestconfig, shared_folder):
     """Every notebook of the book, executed: by stem, e.g. ``executions["index"].values["mu"]``."""
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
 
@@ -23,15 +33,22 @@ def executions(pytestconfig):
             print(line, flush=True)
 
     folder = cache_folder(ROOT / "_build" / ".execution", ROOT / "requirements.txt")
-    executions = execute_all(NOTEBOOKS, folder, report=report)
+    with FileLock(shared_folder / "executions.lock"):
+        executions = execute_all(NOTEBOOKS, folder, report=report)
     return {path.stem: execution for path, execution in executions.items()}
 
 
 @pytest.fixture(scope="session")
-def build(executions):
+def build(executions, shared_folder):
     """The finished process of building the book; the notebooks come from the cache."""
-    # Anew: Sphinx doesn't repeat the warnings of pages it has read before.
-    return build_book(ROOT, "--all")
+    result = shared_folder / "build.json"
+    with FileLock(shared_folder / "build.lock"):
+        if not result.exists():
+            # Anew: Sphinx doesn't repeat the warnings of pages it has read before.
+            build = build_book(ROOT, "--all")
+            result.write_text(json.dumps([build.returncode, build.stdout]), encoding="utf8")
+    returncode, stdout = json.loads(result.read_text(encoding="utf8"))
+    return CompletedProcess("jupyter-book build", returncode, stdout)
 
 
 @pytest.fixture(scope="session")
