@@ -32,6 +32,7 @@ READINGS = {
     "layer_norm_nlp": ("μ = (1 + 1 + 2)/3 = 4/3 = 1.333333", 2),
     "rnn": ("μ = (4 − 4 − 1)/3 = −1/3 = −0.333333", 12),
     "transformer": ("μ = (2 + 0 + 0)/3 = 2/3 = 0.666667", 5),
+    "which_norm": ("μ = 6/8 = 0.75", 0),
 }
 
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")

@@ -134,6 +134,7 @@ DEPENDS = [
     ("motivation", "a wrong axis"),
     ("motivation", "ε outside the root"),
     ("motivation", "γ per element"),
+    ("which_norm", "LN per sample"),
 ]
 
 
