@@ -5,15 +5,18 @@ import pytest
 from helpers import PAGES, READINGS, check_page, wait_for_widgets
 
 pages = pytest.mark.parametrize("page", [*PAGES, "search"])
-widths = pytest.mark.parametrize("width", [1280, 360])
-color_schemes = pytest.mark.parametrize("color_scheme", ["light", "dark"])
 
 
 @pages
-@widths
-@color_schemes
+@pytest.mark.parametrize(("width", "color_scheme"), [(1280, "light"), (360, "dark")])
 def test_page(page, width, color_scheme, book, visit):
     check_page(visit(book / f"{page}.html", width, color_scheme), color_scheme)
+
+
+@pytest.mark.parametrize(("width", "color_scheme"), [(1280, "dark"), (360, "light")])
+def test_what_surrounds_a_page(width, color_scheme, book, visit):
+    """Sidebars and bars are the same on all pages."""
+    check_page(visit(book / f"{PAGES[0]}.html", width, color_scheme), color_scheme)
 
 
 def test_the_root_opens_the_first_page(book, visit):
