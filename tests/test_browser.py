@@ -1,5 +1,7 @@
 """The built pages in a real browser, from file:// and without network."""
 
+from urllib.parse import urlencode
+
 import pytest
 
 from helpers import PAGES, READINGS, check_page, wait_for_widgets
@@ -30,6 +32,17 @@ def test_search_works_from_a_file(book, visit):
     results = page.locator("#search-results li a")
     for title in ("Layer normalization for images", "Batch normalization"):
         results.filter(has_text=title).first.wait_for()
+
+
+def test_search_finds_errors_by_their_own_words(book, visit):
+    page = visit(book / "chapters" / "symptoms.html").page
+    outputs = page.locator("#error-texts pre").all_inner_texts()
+    errors = [text for text in outputs if "Error: " in text]
+    assert len(errors) >= 12
+    for error in errors:
+        words = " ".join(error.split()[1:])  # without the type
+        page.goto(f"{(book / 'search.html').as_uri()}?{urlencode({'q': words})}")
+        page.locator("#search-results li a", has_text="Symptoms").first.wait_for()
 
 
 def test_the_network_is_blocked_and_recorded(tmp_path, visit):
