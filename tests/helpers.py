@@ -78,6 +78,25 @@ def copy_configuration(folder):
     shutil.copytree(ROOT / "assets", folder / "assets")
 
 
+SMALL_TOC = """
+format: jb-book
+root: chapters/first
+chapters:
+  - file: chapters/second
+  - file: chapters/bibliography
+"""
+
+
+def write_small_book(folder):
+    """Make ``folder`` a book with the configuration of this one and two notebooks of its own."""
+    copy_configuration(folder)
+    write_notebook(folder / "chapters" / "first.ipynb", "1 + 1")
+    write_notebook(folder / "chapters" / "second.ipynb", "print('two')")
+    shutil.copy(ROOT / "chapters" / "bibliography.md", folder / "chapters")
+    (folder / "_toc.yml").write_text(SMALL_TOC)
+    return folder
+
+
 PATIENCE = 180  # s, for a slow machine: what is waited for usually comes much sooner
 LOCAL = ("file://", "http://127.0.0.1", "data:", "blob:")
 

@@ -3,8 +3,10 @@
 import asyncio
 import os
 import re
-import shutil
+import signal
+import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
@@ -14,7 +16,7 @@ import pytest
 import torch
 from nbformat.v4 import new_markdown_cell
 
-from helpers import ROOT, build_book, check_page, copy_configuration, write_notebook
+from helpers import build_book, check_page, write_notebook, write_small_book
 from normbook.sphinxext import maths
 from normbook.sphinxext.execute import (
     cache_folder,
@@ -88,6 +90,92 @@ def test_time_limit(tmp_path):
     assert "timed out" in execution.error
 
 
+def test_time_limit_for_who_ignores_interrupts(tmp_path):
+    ignore = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+    execution = execute_notebook(write_notebook(tmp_path / "a.ipynb", ignore), timeout=1)
+    assert "timed out" in execution.error
+
+
+def test_too_much_output_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr("normbook.sphinxext.execute.OUTPUT_LIMIT", 10**5)
+    path = write_notebook(tmp_path / "a.ipynb", "print('few')", "while True: print('many ' * 99)")
+    execution = execute_notebook(path)
+    assert "in cell 3 (step-02):\nThe notebook outputs more than 100,000" in execution.error
+    few, many = execution.notebook.cells[1:]
+    assert few.outputs[0].text == "few\n"
+    assert many.outputs[-1].output_type == "error"
+
+
+def test_a_megabyte_in_one_line(tmp_path):
+    (printed,) = run_cell(tmp_path, "print('x' * 10**6)")
+    assert printed.text == "x" * 10**6 + "\n"
+
+
+def test_what_is_printed_is_one_output(tmp_path):
+    first, shown = run_cell(
+        tmp_path,
+        "import sys\nfor percent in (50, 100):\n"
+        "    print(f'\\r{percent} %', end='')\n    sys.stdout.flush()\n"
+        "display('between')\nprint('.')",
+    )
+    assert first.text == "100 %.\n"
+    assert shown.data["text/plain"] == "'between'"
+
+
+def run_cell(folder, source):
+    """The outputs of a notebook of one cell, which must not fail."""
+    execution = execute_notebook(write_notebook(folder / "a.ipynb", source))
+    assert execution.error is None
+    return execution.notebook.cells[1].outputs
+
+
+def test_a_thread_that_goes_on(tmp_path):
+    path = write_notebook(
+        tmp_path / "a.ipynb",
+        "import threading, time\ndef chatter():\n"
+        "    while True: print('.', end=''); time.sleep(0.001)\n"
+        "threading.Thread(target=chatter).start()",
+        "a = 1",
+    )
+    execution = execute_notebook(path)
+    assert execution.error is None
+    assert execution.values == {"a": 1}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no process groups to end")
+@pytest.mark.parametrize("end", ["a = 1", "os._exit(1)"])
+def test_processes_of_a_notebook_end_with_it(end, tmp_path):
+    execute_notebook(
+        write_notebook(
+            tmp_path / "a.ipynb",
+            "import os, sys, subprocess\nfrom pathlib import Path\n"
+            "sleeper = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+            f"Path('pid').write_text(str(subprocess.Popen(sleeper).pid))\n{end}",
+        )
+    )
+    pid = int((tmp_path / "pid").read_text())
+    for _ in range(100):
+        if not is_running(pid):
+            return
+        time.sleep(0.1)
+    os.kill(pid, signal.SIGKILL)
+    pytest.fail("a process is left")
+
+
+def is_running(pid):
+    listed = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], stdout=subprocess.PIPE, text=True
+    )
+    return listed.stdout.strip()[:1] not in ("", "Z")  # Z: ended, but nobody has asked how
+
+
+def test_kernel_that_does_not_start(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONHOME", str(tmp_path / "nowhere"))
+    path = write_notebook(tmp_path / "a.ipynb", "a = 1")
+    execution = execute_notebook(path)
+    assert "a.ipynb failed before the first cell:\nKernel died" in execution.error
+
+
 def test_dead_kernel(tmp_path):
     path = write_notebook(tmp_path / "a.ipynb", "import os\nos._exit(1)")
     assert "Kernel died" in execute_notebook(path).error
@@ -153,7 +241,7 @@ def test_cached_run_has_the_same_outputs_and_the_present_prose(tmp_path):
     assert second.notebook.cells[0].source == "# Another heading"
 
 
-def test_failure_is_reported_and_not_cached(tmp_path):
+def test_failure_is_reported_and_runs_anew(tmp_path):
     paths = [
         write_notebook(tmp_path / f"{n}.ipynb", source) for n, source in enumerate(("1/0", "1"))
     ]
@@ -163,6 +251,17 @@ def test_failure_is_reported_and_not_cached(tmp_path):
         assert failed.error and not failed.cached
         assert good.error is None
         assert any(re.match(r"\[\d/\d\] 0.ipynb FAILED", line) for line in lines)
+
+
+def test_a_cache_that_was_being_changed_is_not_trusted(tmp_path):
+    path = write_notebook(tmp_path / "a.ipynb", "a = 1")
+    execute_all([path], tmp_path / "cache", report=[].append)
+    (stored,) = (tmp_path / "cache").rglob("base.ipynb")
+    stored.write_text(stored.read_text()[:50])
+    (tmp_path / "cache" / "changing").touch()
+    for cached in (False, True):
+        (execution,) = execute_all([path], tmp_path / "cache", report=[].append).values()
+        assert (execution.cached, execution.values) == (cached, {"a": 1})
 
 
 def test_kernels_run_at_the_same_time(tmp_path):
@@ -223,7 +322,7 @@ def test_old_caches_are_removed_and_nothing_else(tmp_path, requirements):
     folder = cache_folder(base, requirements)
     folder.mkdir()
     assert cache_folder(base, requirements) == folder
-    assert sorted(os.listdir(base)) == sorted([folder.name, "html"])
+    assert sorted(os.listdir(base)) == sorted([".lock", folder.name, "html"])
 
 
 def test_toc_notebooks(tmp_path):
@@ -275,24 +374,10 @@ def test_what_has_no_plain_value_is_left_out():
 
 # small books
 
-TOC = """
-format: jb-book
-root: chapters/first
-chapters:
-  - file: chapters/second
-  - file: chapters/bibliography
-"""
-
 
 @pytest.fixture
 def small_book(tmp_path):
-    """The folder of a book with the configuration of this one and two notebooks of its own."""
-    copy_configuration(tmp_path)
-    write_notebook(tmp_path / "chapters" / "first.ipynb", "1 + 1")
-    write_notebook(tmp_path / "chapters" / "second.ipynb", "print('two')")
-    shutil.copy(ROOT / "chapters" / "bibliography.md", tmp_path / "chapters")
-    (tmp_path / "_toc.yml").write_text(TOC)
-    return tmp_path
+    return write_small_book(tmp_path)
 
 
 def add_markdown(path, source):
@@ -322,6 +407,41 @@ def test_failing_cell_fails_the_build(small_book):
     assert build.returncode != 0
     assert "second.ipynb failed in cell 3 (step-02)" in build.stdout
     assert "ZeroDivisionError" in build.stdout
+
+
+COUNT_AND = """
+with open("runs", "a") as file:
+    file.write("x")
+"""
+
+
+@pytest.mark.parametrize(
+    ("failing", "message"),
+    [
+        ("1 / 0", "ZeroDivisionError"),
+        ("while True: pass", "timed out"),
+        ("import os; os._exit(1)", "Kernel died"),
+    ],
+)
+def test_a_failure_runs_once_and_is_on_its_page(failing, message, small_book):
+    config = small_book / "_config.yml"
+    config.write_text(config.read_text("utf8").replace("timeout: 120", "timeout: 3"), "utf8")
+    first = small_book / "chapters" / "first.ipynb"
+    write_notebook(first, "print('before')", COUNT_AND + failing)
+    build = build_book(small_book)
+    assert build.returncode != 0
+    assert "first.ipynb failed in cell 3 (step-02)" in build.stdout
+    assert (small_book / "chapters" / "runs").read_text() == "x"
+    page = (small_book / "_build/html/chapters/first.html").read_text(encoding="utf8")
+    assert message in page
+    assert "before" in page
+    assert (small_book / "_build/html/chapters/second.html").is_file()
+
+    assert build_book(small_book).returncode != 0
+    assert (small_book / "chapters" / "runs").read_text() == "xx"
+
+    write_notebook(first, "print('after')")
+    assert build_book(small_book).returncode == 0
 
 
 def test_writing_to_stderr_fails_the_build(small_book):

@@ -1,11 +1,13 @@
 """What the book needs of Sphinx, loaded in ``_config.yml`` as ``normbook.sphinxext``.
 
 ==============  ================================================================================
+``integrity``   makes builds take turns, and starts over what was broken off
 ``execute``     runs the notebooks ahead of the build, in parallel, into a cache
 ``values``      what a kernel tells of its variables after the last cell
 ``maths``       MathJax from an installed package, so that formulas need no network
 ``minify``      makes scripts and style sheets lighter
 ``widgets``     runs widgets in the page, with no kernel, by ``static/widget_host.js``
+``highlight``   code with fewer spans
 ``links``       links within outputs lead to pages
 ``citations``   links such as ``bibliography.md#ba2016`` find their entry
 ``theme``       templates of the theme, mended
@@ -18,8 +20,21 @@
 
 def setup(app):
     # Imported here: kernels import `values` and must not load Sphinx for it.
-    from . import citations, docstrings, execute, links, maths, status, theme, wheel, widgets
+    from . import (
+        citations,
+        docstrings,
+        execute,
+        highlight,
+        integrity,
+        links,
+        maths,
+        status,
+        theme,
+        wheel,
+        widgets,
+    )
 
-    for part in (execute, maths, widgets, links, citations, theme, docstrings, wheel, status):
+    parts = (execute, highlight, maths, widgets, links, citations, theme, docstrings, wheel, status)
+    for part in (integrity, *parts):
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -8,11 +8,14 @@ variables out of the run.
 """
 
 import asyncio
+import atexit
+import contextlib
 import hashlib
 import json
 import os
 import re
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -28,18 +31,21 @@ from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpecManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, DeadKernelError
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_output
 from packaging.requirements import InvalidRequirement, Requirement
 from sphinx.util import logging
 
 import normbook
+from normbook.sphinxext.integrity import execution_folder, hold
 
 logger = logging.getLogger(__name__)
 
 TIMEOUT = 120  # seconds a cell may take
+OUTPUT_LIMIT = 10**7  # characters that a notebook may output, widgets and pictures included
 JOBS = min(os.cpu_count() or 2, 4)  # kernels at a time; each holds some hundred MB
 PROBE = "from normbook.sphinxext.values import show_values; show_values(globals())"
 TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m")
+OVERWRITTEN = re.compile(r"^.*\r(?!\n)", re.MULTILINE)  # by a progress bar, for example
 
 
 @dataclass
@@ -79,11 +85,17 @@ def execute_all(
 ) -> dict[Path, Execution]:
     """Run those of the notebooks that ``cache_dir`` doesn't hold yet, ``jobs`` at a time.
 
-    What succeeds is stored there. ``report`` gets a line for each notebook as it ends. Returns
-    the runs by path, in the order of ``paths``.
+    All runs are stored there, but one that failed takes place anew the next time. ``report`` gets
+    a line for each notebook as it ends. Returns the runs by path, in the order of ``paths``.
+    Others who use the folder that ``cache_dir`` lies in wait meanwhile.
     """
-    paths = [Path(path) for path in paths]
-    cache = get_cache(str(cache_dir))
+    with hold(Path(cache_dir).parent, report):
+        return _execute_all([Path(path) for path in paths], Path(cache_dir), jobs, timeout, report)
+
+
+def _execute_all(paths, cache_dir, jobs, timeout, report):
+    with _changing(cache_dir):
+        cache = get_cache(str(cache_dir))
     executions = {path: _from_cache(path, cache) for path in paths}
     todo = [path for path, execution in executions.items() if execution is None]
     if not todo:
@@ -102,7 +114,7 @@ def execute_all(
             done += 1
             result = "FAILED" if execution.error else "ok"
             report(f"[{done}/{len(todo)}] {path.name} {result}, {execution.seconds:.1f} s")
-            if execution.error is None:
+            with _changing(cache_dir):
                 _to_cache(execution, cache)
 
         # The longest first, so that none is left to run alone at the end.
@@ -141,12 +153,13 @@ def cache_key(requirements, package=Path(normbook.__file__).parent) -> str:
 def cache_folder(base, requirements) -> Path:
     """The cache for the present state of the package: a folder in ``base``.
 
-    Folders of earlier states are removed.
+    Folders of earlier states are removed, after the end of a build that uses them.
     """
     folder = Path(base, cache_key(requirements))
-    for other in Path(base).glob("[0-9a-f]" * 16):
-        if other != folder:
-            shutil.rmtree(other)
+    with hold(base, print):
+        for other in Path(base).glob("[0-9a-f]" * 16):
+            if other != folder:
+                shutil.rmtree(other)
     return folder
 
 
@@ -162,6 +175,27 @@ class _InThisPython(AsyncKernelManager):
     def _kernel_spec_manager_default(self):
         return KernelSpecManager(kernel_dirs=[])
 
+    async def cleanup_resources(self, restart=False):
+        # A kernel that died by itself may have left processes behind.
+        if self.has_kernel and hasattr(signal, "SIGKILL"):
+            await self.provisioner.send_signal(signal.SIGKILL)
+        await super().cleanup_resources(restart)
+
+
+class _Client(NotebookClient):
+    """Stops a notebook that outputs too much."""
+
+    output_size = 0
+
+    def process_message(self, msg, cell, cell_index):
+        if msg["msg_type"] != "status":
+            self.output_size += len(repr(msg["content"]))
+            self.output_size += sum(len(buffer) for buffer in msg["buffers"])
+        if self.output_size <= OUTPUT_LIMIT:
+            return super().process_message(msg, cell, cell_index)
+        self.task_poll_for_reply.cancel()
+        return None
+
 
 def _read(path):
     try:
@@ -174,18 +208,20 @@ async def _execute(path, setup, timeout):
     notebook = _read(path)
     cell_count = len(notebook.cells)
     place = "before the first cell"
+    code_cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    running = next(iter(code_cells), None)
 
     def note_place(cell, cell_index):
-        nonlocal place
+        nonlocal place, running
         if cell_index < cell_count:
             place = f"in cell {cell_index + 1} ({cell.get('id', 'no id')})"
+            running = cell
 
-    client = NotebookClient(
+    client = _Client(
         notebook,
         km=_InThisPython(kernel_name="python3"),
         timeout=timeout,
         force_raise_errors=True,
-        coalesce_streams=True,  # several prints in one box, however the kernel sends them
         record_timing=False,  # it would alter the cells' metadata, which the cache goes by
         shutdown_kernel="immediate",
         on_cell_execute=note_place,
@@ -207,31 +243,89 @@ async def _execute(path, setup, timeout):
                 await run_hidden(setup)
             await client.async_execute()
             probe = await run_hidden(PROBE)
-    except (CellControlSignal, DeadKernelError) as problem:
+    # A kernel that doesn't start is a RuntimeError.
+    except (CellControlSignal, DeadKernelError, RuntimeError) as problem:
         traceback = TERMINAL_CODES.sub("", str(problem)).strip()
+        if client.output_size > OUTPUT_LIMIT:
+            traceback = f"The notebook outputs more than {OUTPUT_LIMIT:,} characters."
         error = f"{path.name} failed {place}:\n{traceback}"
+        del notebook.cells[cell_count:]  # what ran hidden
+        if running:
+            _show_error(running, error)
+    atexit.unregister(client._cleanup_kernel)  # nbclient forgets to if no kernel started
     seconds = time.perf_counter() - start
-    values = {} if error else json.loads(probe.outputs[0].data["text/plain"])
+    for cell in code_cells:
+        cell.outputs = _merge_streams(cell.outputs)
+    values = {} if error else _shown_values(probe.outputs)
     return Execution(path, notebook, seconds, values, error)
 
 
+def _show_error(cell, error):
+    """Let the outputs of ``cell`` end with the error, as they do if the kernel could tell it."""
+    if not any(output.output_type == "error" for output in cell.outputs):
+        name, _, _ = error.partition("\n")
+        cell.outputs.append(new_output("error", ename="", evalue=name, traceback=[error]))
+
+
+def _shown_values(outputs):
+    # Threads of the notebook may have printed something besides.
+    (shown,) = [output for output in outputs if output.output_type == "display_data"]
+    return json.loads(shown.data["text/plain"])
+
+
+def _merge_streams(outputs):
+    """What was printed as one output, however the kernel sent it; what went to stderr as another.
+
+    nbclient could do so, but the time it takes grows with the square of a line's length.
+    """
+    merged, texts = [], {}
+    for output in outputs:
+        if output.output_type != "stream":
+            merged.append(output)
+        elif output.name in texts:
+            texts[output.name].append(output.text)
+        else:
+            merged.append(output)
+            texts[output.name] = [output.text]
+    for output in merged:
+        if output.output_type == "stream":
+            output.text = OVERWRITTEN.sub("", "".join(texts[output.name]))
+    return merged
+
+
 def _from_cache(path, cache):
-    """The stored run of the notebook at ``path``, or None."""
+    """The stored run of the notebook at ``path``, or None if there is none that succeeded."""
     notebook = _read(path)
     try:
         data = cache.match_cache_notebook(notebook).data
     except KeyError:
         return None
-    if "values" not in data:  # stored by myst-nb, which doesn't probe
+    if "values" not in data or data["error"]:  # myst-nb stores no values
         return None
     _, notebook = cache.merge_match_into_notebook(notebook)
     return Execution(path, notebook, data["execution_seconds"], data["values"], cached=True)
 
 
 def _to_cache(execution, cache):
-    data = {"execution_seconds": execution.seconds, "values": execution.values}
+    data = {
+        "execution_seconds": execution.seconds,
+        "values": execution.values,
+        "error": execution.error,
+    }
     bundle = CacheBundleIn(execution.notebook, str(execution.path), data=data)
     cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+
+
+@contextlib.contextmanager
+def _changing(cache_dir):
+    """Do what is to be done to the cache, for which a half-done change would be the end."""
+    mark = cache_dir / "changing"
+    if mark.exists():
+        shutil.rmtree(cache_dir)
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+    yield
+    mark.unlink()
 
 
 def _in_own_thread(coroutine):
@@ -259,8 +353,8 @@ def execute_ahead(app, config):
     app.executions = {}  # by path, for whoever shows them
     if config.nb_execution_mode != "cache":
         return
-    base = Path(app.srcdir, config.nb_execution_cache_path or Path(app.outdir, "../.execution"))
-    folder = cache_folder(base.resolve(), Path(app.srcdir, "requirements.txt"))
+    base = execution_folder(app, config).resolve()
+    folder = cache_folder(base, Path(app.srcdir, "requirements.txt"))
     # myst-nb reads the pages anew when this changes.
     config.nb_execution_cache_path = str(folder)
     site_map = getattr(config, "external_site_map", None)
@@ -274,7 +368,6 @@ def execute_ahead(app, config):
     )
     for execution in app.executions.values():
         if execution.error:
-            # Not in the cache, so myst-nb runs it again and shows the failure in the page.
             logger.warning(execution.error, type="normbook", subtype="execute")
 
 
