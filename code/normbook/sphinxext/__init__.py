@@ -4,13 +4,14 @@
 ``integrity``   makes builds take turns, and starts over what was broken off
 ``execute``     runs the notebooks ahead of the build, in parallel, into a cache
 ``values``      what a kernel tells of its variables after the last cell
-``maths``       MathJax from an installed package, so that formulas need no network
+``maths``       typesets formulas, by MathJax from an installed package
 ``minify``      makes scripts and style sheets lighter
 ``widgets``     runs widgets in the page, with no kernel, by ``static/widget_host.js``
 ``highlight``   code with fewer spans
 ``links``       links within outputs lead to pages
 ``citations``   links such as ``bibliography.md#ba2016`` find their entry
 ``theme``       templates of the theme, mended
+``weight``      one style sheet and one script, of no more than the pages use
 ``status``      notebooks, their times, and versions as tables
 ``docstrings``  the package's docstrings as pages
 ``wheel``       the package as a wheel, so that downloaded notebooks run
@@ -30,11 +31,24 @@ def setup(app):
         maths,
         status,
         theme,
+        weight,
         wheel,
         widgets,
     )
 
-    parts = (execute, highlight, maths, widgets, links, citations, theme, docstrings, wheel, status)
+    parts = (
+        execute,
+        highlight,
+        maths,
+        widgets,
+        links,
+        citations,
+        theme,
+        docstrings,
+        wheel,
+        status,
+        weight,
+    )
     for part in (integrity, *parts):
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,41 +1,145 @@
-"""MathJax served by the book itself.
+"""Formulas typeset while the book is built, so that a page needs no script for them.
 
-The package sphinx-mathjax-offline ships all of MathJax 3 (24 MB). A page needs the TeX reader
-with HTML output, its fonts, and the TeX extensions that it loads when a formula asks for one:
-2 MB. They are copied from the installed package into the book; none of it is in the repository.
-Sphinx puts the script on pages with formulas alone.
+MathJax comes with the package sphinx-mathjax-offline and runs in V8, which comes with mini-racer.
+What it makes of a formula is stored with the formula: elements in HTML and, for screen readers,
+MathML. The style sheet of its fonts is part of the pages' (see ``weight.py``).
 """
 
+import json
 from importlib.metadata import distribution
 from pathlib import Path
-from shutil import copy2
 
-COMPONENT = "tex-chtml.js"
-FILES = (COMPONENT, "input/tex/extensions/*.js", "output/chtml/fonts/woff-v2/*.woff")
+from docutils import nodes
+from py_mini_racer import MiniRacer
+from sphinx.util import logging
+
+logger = logging.getLogger(__name__)
+
+COMPONENTS = (
+    "startup",
+    "core",
+    "adaptors/liteDOM",
+    "input/tex-full",
+    "output/chtml",
+    "output/chtml/fonts/tex",
+    "a11y/assistive-mml",
+)
+START = """
+var window = globalThis;
+var MathJax = {
+    startup: { ready() {} },
+    tex: {
+        packages: ["base", "ams", "boldsymbol", "newcommand"],
+        formatError(jax, error) { throw error; },
+    },
+    chtml: { fontURL: %s, adaptiveCSS: false },
+};
+"""
+READY = """
+MathJax.config.loader.load = ["adaptors/liteDOM"];
+MathJax.startup.getComponents();
+MathJax.startup.makeMethods();
+"""
+TYPESET = """
+(([tex, display]) => {
+    try {
+        return MathJax.startup.adaptor.outerHTML(MathJax.tex2chtml(tex, { display }));
+    } catch (error) {
+        if (error.id) return JSON.stringify(error.message);
+        throw error;
+    }
+})
+"""
 
 
-def mathjax_folder():
+def mathjax_folder() -> Path:
     """Where the installed package keeps MathJax."""
     package = distribution("sphinx-mathjax-offline")
     return Path(package.locate_file("sphinx-mathjax-offline/static/mathjax"))
 
 
-def use_local_mathjax(app, config):
-    config.mathjax_path = f"mathjax/{COMPONENT}"
+def font_folder() -> Path:
+    return mathjax_folder() / "output/chtml/fonts/woff-v2"
 
 
-def copy_mathjax(app, exception):
-    if exception or app.builder.format != "html":
+class MathJax:
+    """MathJax with its TeX reader and HTML writer, within a ``with`` statement.
+
+    ``fonts`` is the address of the fonts' folder, as the style sheet is to name it.
+    """
+
+    def __init__(self, fonts: str = ""):
+        self.fonts = fonts
+
+    def __enter__(self):
+        self.engine = MiniRacer()
+        self._run(START % json.dumps(self.fonts))
+        for name in COMPONENTS:
+            self._run((mathjax_folder() / f"{name}.js").read_text(encoding="utf8"))
+        self._run(READY)
+        return self
+
+    def __exit__(self, *problem):
+        self.engine.close()
+
+    def _run(self, script):
+        self.engine.eval(f"{script};0")  # a number, rather than an object to look after
+
+    def typeset(self, tex: str, display: bool = False) -> str:
+        """The formula in HTML.
+
+        Raises
+        ------
+        ValueError : MathJax doesn't understand it; the message is MathJax's.
+        """
+        result = self.engine.eval(f"{TYPESET}({json.dumps([tex, display])})")
+        if result.startswith('"'):
+            raise ValueError(json.loads(result))
+        return result
+
+    def style_sheet(self) -> str:
+        """The style sheet of all that MathJax can write."""
+        return self.engine.eval("MathJax.startup.adaptor.textContent(MathJax.chtmlStylesheet())")
+
+
+def typeset_formulas(app, doctree):
+    """Typeset the formulas of the page just read."""
+    formulas = list(doctree.findall(lambda n: isinstance(n, nodes.math | nodes.math_block)))
+    if not formulas:
         return
-    source = mathjax_folder()
-    for pattern in FILES:
-        for file in source.glob(pattern):
-            target = Path(app.outdir, "_static", "mathjax", file.relative_to(source))
-            if not target.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                copy2(file, target)
+    with MathJax() as mathjax:
+        for formula in formulas:
+            tex = formula.astext()
+            try:
+                formula["typeset"] = mathjax.typeset(tex, isinstance(formula, nodes.math_block))
+            except ValueError as error:
+                logger.warning(
+                    "the formula %s: %s", tex, error, location=formula,
+                    type="normbook", subtype="maths",
+                )  # fmt: skip
+
+
+def visit_math(translator, node):
+    _write(translator, node, "span")
+
+
+def visit_math_block(translator, node):
+    # A wide formula scrolls, by keyboard, too.
+    _write(translator, node, "div", tabindex="0")
+
+
+def _write(translator, node, tag, **attributes):
+    content = node.get("typeset") or translator.encode(node.astext())
+    start = translator.starttag(node, tag, "", CLASS="math notranslate", **attributes)
+    translator.body.append(f"{start}{content}</{tag}>")
+    raise nodes.SkipNode
+
+
+def choose_renderer(app, config):
+    config.html_math_renderer = "ahead"
 
 
 def setup(app):
-    app.connect("config-inited", use_local_mathjax)
-    app.connect("build-finished", copy_mathjax)
+    app.add_html_math_renderer("ahead", (visit_math, None), (visit_math_block, None))
+    app.connect("config-inited", choose_renderer)
+    app.connect("doctree-read", typeset_formulas)
