@@ -1,9 +1,14 @@
 """The notebooks executed once, the book built once, and a browser without network."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from subprocess import CompletedProcess
+
+# Where several processes run the tests, each computes with one thread; so do the kernels it starts.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 from filelock import FileLock
