@@ -86,9 +86,6 @@ def visit(browser):
     def open_file(path, *args, **options):
         visit = open_page(browser, Path(path).as_uri(), *args, **options)
         contexts.append(visit.page.context)
-        visit.page.wait_for_function(
-            "!window.MathJax || MathJax.startup?.promise?.then(() => true)"
-        )
         return visit
 
     yield open_file

@@ -158,8 +158,6 @@ def print_book(
 def _open(page: BrowserPage, address: str) -> None:
     page.goto(address, wait_until="load")
     page.wait_for_selector("article")  # the first page of the folder leads on to the book's
-    page.wait_for_function("!window.MathJax || MathJax.startup?.promise")
-    page.evaluate("window.MathJax ? MathJax.startup.promise.then(() => null) : null")
     page.evaluate("document.fonts.ready.then(() => null)")
 
 
