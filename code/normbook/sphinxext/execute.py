@@ -43,6 +43,7 @@ logger = logging.getLogger(__name__)
 TIMEOUT = 120  # seconds a cell may take
 OUTPUT_LIMIT = 10**7  # characters that a notebook may output, widgets and pictures included
 JOBS = min(os.cpu_count() or 2, 4)  # kernels at a time; each holds some hundred MB
+THREADS = (os.cpu_count() or 2) // JOBS  # of a kernel; more would only wait for each other
 PROBE = "from normbook.sphinxext.values import show_values; show_values(globals())"
 TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m")
 OVERWRITTEN = re.compile(r"^.*\r(?!\n)", re.MULTILINE)  # by a progress bar, for example
@@ -234,7 +235,11 @@ async def _execute(path, setup, timeout):
         await client.async_execute_cell(cell, cell_count, store_history=False)
         return notebook.cells.pop()
 
-    env = {**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    env = {
+        "OMP_NUM_THREADS": str(THREADS),
+        **os.environ,
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    }
     start = time.perf_counter()
     error = None
     try:
