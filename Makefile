@@ -7,11 +7,14 @@ BIN := $(VENV)/bin
 PORT ?= 8000
 DIR ?= chapters
 
+# A file's tests share what they need, such as a server: they stay in one process.
+PYTEST = $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+
 INSTALLED := $(VENV)/.book-installed
 TEST_INSTALLED := $(VENV)/.test-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf serve lab exercises experiments test bench clean
+.PHONY: help book pdf serve lab exercises experiments test check bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -36,7 +39,10 @@ experiments: $(INSTALLED) ## run the experiments whose records are missing or ou
 	$(BIN)/python -m normbook.experiments
 
 test: $(TEST_INSTALLED) ## run all tests; they build the book, too
-	$(BIN)/pytest
+	$(PYTEST)
+
+check: $(TEST_INSTALLED) ## run the quick tests: no notebook, no built page, no browser
+	$(PYTEST) -m "not slow"
 
 bench: $(TEST_INSTALLED) ## measure speed: the layers, the build, a widget, a page
 	$(BIN)/python tests/bench.py

@@ -21,6 +21,15 @@ pytest.register_assert_rewrite("helpers")  # so that its assertions tell the val
 from helpers import NOTEBOOKS, ROOT, build_book, open_page  # noqa: E402
 
 
+SLOW = {"executions", "build", "book", "browser"}  # so is what takes one of these
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if SLOW & set(item.fixturenames):
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def shared_folder(tmp_path_factory, worker_id):
     """A folder for what is made once for all the processes that run the tests."""

@@ -27,6 +27,8 @@ from normbook.sphinxext.execute import (
 )
 from normbook.sphinxext.values import LIMIT, plain_values
 
+pytestmark = pytest.mark.slow
+
 # execute_notebook
 
 

@@ -15,6 +15,8 @@ from websocket import create_connection
 
 from helpers import LOCAL, PAGES, PATIENCE, READINGS, WIDGETS_ARE_SETTLED
 
+pytestmark = pytest.mark.slow
+
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
 
 

@@ -12,6 +12,8 @@ from sphinx.errors import ExtensionError
 from helpers import build_book, write_notebook, write_small_book
 from normbook.sphinxext.integrity import MARK, hold
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 300  # s, for a slow machine
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from helpers import PATIENCE, check_accessibility, open_page, write_notebook
 
+pytestmark = pytest.mark.slow
+
 FOLDERS = {
     "JUPYTER_CONFIG_DIR": "config",
     "JUPYTER_DATA_DIR": "data",

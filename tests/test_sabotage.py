@@ -7,6 +7,8 @@ import pytest
 from helpers import ROOT
 from normbook.sphinxext.execute import execute_notebook
 
+pytestmark = pytest.mark.slow
+
 # A name for what is wrong, and the code that makes it so.
 SABOTAGE = {
     "Bessel's variance": """

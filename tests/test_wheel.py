@@ -15,6 +15,8 @@ from helpers import ROOT
 from normbook.sphinxext.execute import execute_notebook
 from normbook.sphinxext.wheel import build_wheel
 
+pytestmark = pytest.mark.slow
+
 NAME = f"normbook-{normbook.__version__}-py3-none-any.whl"
 
 
