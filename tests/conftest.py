@@ -21,7 +21,8 @@ pytest.register_assert_rewrite("helpers")  # so that its assertions tell the val
 from helpers import NOTEBOOKS, ROOT, build_book, open_page  # noqa: E402
 
 
-SLOW = {"executions", "build", "book", "browser"}  # so is what takes one of these
+# A test that takes one of these is slow.
+SLOW = {"executions", "build", "book", "browser", "book_folder", "small_book"}
 
 
 def pytest_collection_modifyitems(items):

@@ -58,6 +58,7 @@ def test_style_sheet_names_fonts_that_are_there(mathjax):
         assert (font_folder() / font).is_file()
 
 
+@pytest.mark.slow
 def test_a_wrong_formula_fails_the_build_and_stays_readable(tmp_path):
     copy_configuration(tmp_path)
     write_notebook(tmp_path / "chapters/page.ipynb", "1 + 1")

@@ -588,6 +588,7 @@ DEAD = [
 ]
 
 
+@pytest.mark.slow
 def test_what_would_be_dead_fails_the_build(tmp_path):
     write_book(tmp_path, {"dead": DEAD})
     build = build_with_package(tmp_path)
@@ -603,6 +604,7 @@ def test_what_would_be_dead_fails_the_build(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_edited_code_is_in_the_page_without_running_the_notebook(tmp_path):
     write_book(tmp_path, {"first": ["from tiny import *\nProbe(name='a')"], "second": ["2"]})
     assert build_with_package(tmp_path).returncode == 0
@@ -618,6 +620,7 @@ def test_edited_code_is_in_the_page_without_running_the_notebook(tmp_path):
     assert "second.ipynb" not in log
 
 
+@pytest.mark.slow
 def test_the_picture_is_in_the_pdf(book_folder):
     build_with_package(book_folder, "--builder", "latex")
     (file,) = (book_folder / "_build/latex").glob("*.tex")
