@@ -20,7 +20,6 @@ pytest.register_assert_rewrite("helpers")  # so that its assertions tell the val
 
 from helpers import NOTEBOOKS, ROOT, build_book, open_page  # noqa: E402
 
-
 # A test that takes one of these is slow.
 SLOW = {"executions", "build", "book", "browser", "book_folder", "small_book"}
 
