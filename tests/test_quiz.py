@@ -8,6 +8,18 @@ from normbook.quiz import Quiz, right, wrong
 
 OTHERS = ("index", "errata", "symptoms", "exercises", "formula_sheet")  # no chapters
 
+# What is done with a page's last tensor, step by step, until its task is fulfilled by the last
+# step: an axis is ticked, a layer is chosen, or a cell, by its number, gets a value.
+PLAYED = {
+    "motivation": ((7, "90"), "LayerNorm"),
+    "batch_norm": ((0, "3"), (5, "3")),
+    "layer_norm_cnn": ("c channel",),
+    "layer_norm_nlp": ("t token",),
+    "rnn": ((13, "9"), (12, "9")),
+    "transformer": ((9, "4"), "LayerNorm per token"),
+    "which_norm": ("n sample", "t token", "d feature"),
+}
+
 QUIZ = Quiz(
     (
         "Is `1 < 2`?",
@@ -95,3 +107,32 @@ def test_in_the_book(book, visit):
     assert link.evaluate("a => getComputedStyle(a).display") != "none"
     link.click()
     assert page.evaluate("document.querySelector(':target') !== null")
+
+
+def test_every_task_is_played():
+    tasks = {
+        path.stem
+        for path in NOTEBOOKS
+        for cell in nbformat.read(path, 4).cells
+        if cell.id.endswith("-quiz-play-widget")
+    }
+    assert tasks == set(PLAYED)
+
+
+@pytest.mark.parametrize("chapter", PLAYED)
+def test_tasks_are_fulfilled(chapter, book, visit):
+    page = visit(book / "chapters" / f"{chapter}.html").page
+    tensor = page.locator(".ss", has=page.locator(".ss-task"))
+    done = tensor.locator(".ss-task", has_text="That’s it.")
+    for step in PLAYED[chapter]:
+        done.wait_for(state="hidden")
+        if isinstance(step, tuple):
+            cell, value = step
+            tensor.locator("[role=gridcell]").nth(cell).focus()
+            page.keyboard.type(value)
+            page.keyboard.press("Enter")
+        elif tensor.get_by_role("checkbox", name=step).count():
+            tensor.get_by_role("checkbox", name=step).click()
+        else:
+            tensor.get_by_role("button", name=step).click()
+    done.wait_for()
