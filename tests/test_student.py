@@ -121,6 +121,16 @@ MISTAKES = (
     ("ex_row", "root is missing", "normalize_row = lambda x: (x - x.mean()) / (x.var() + 1e-5)"),
     ("ex_channel_mean_solution", "line up with W", "channel_means = lambda x: x.mean((0, 2, 3))"),
     (
+        "ex_mask_solution",
+        "One word too many",
+        "mask_of = lambda lengths, steps: np.arange(steps) <= np.array(lengths)[:, None]",
+    ),
+    (
+        "ex_standardize_solution",
+        "depend on its mates",
+        "standardize = lambda *both: [(x - x.mean(0)) / x.std(0) for x in both]",
+    ),
+    (
         "ex_bn_running_solution",
         "the unbiased one",
         "def update(mean, variance, x):\n"
@@ -137,6 +147,11 @@ MISTAKES = (
         "before tanh",
         "def ln_rnn_step(x, h, W, U, gamma, beta):\n"
         "    return gamma * layer_norm(np.tanh(x @ W.T + h @ U.T)) + beta",
+    ),
+    (
+        "ex_per_step_solution",
+        "zeros of the padding are counted, and",
+        "batch_norm_per_step = lambda x, mask: (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5)",
     ),
     (
         "ex_count",
@@ -161,3 +176,13 @@ def test_well_known_mistakes_are_named(full, exercise, said, answer):
     failed, message = run(full, **{exercise: answer})
     assert exercise.replace("_", "-").removesuffix("-solution") == failed.removesuffix("-check")
     assert said in message
+
+
+def test_every_chapter_has_three_to_six(full):
+    counts = []  # of the sections, each named after a chapter
+    for cell in full.cells:
+        counts += [0] * cell.source.startswith("## ")
+        if "solution" in cell.metadata.get("tags", []):
+            counts[-1] += 1
+    assert len(counts) == 7
+    assert all(3 <= count <= 6 for count in counts)
