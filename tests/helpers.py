@@ -110,12 +110,16 @@ class Visit:
     requests: list[str] = field(default_factory=list)
 
 
-def open_page(browser, address, width=1280, color_scheme="light"):
-    """Open the address in a context of its own, whose requests to other hosts are refused."""
+def open_page(browser, address, width=1280, color_scheme="light", script=""):
+    """Open the address in a context of its own, whose requests to other hosts are refused.
+
+    ``script`` runs before those of the page.
+    """
     context = browser.new_context(
         viewport={"width": width, "height": 800}, color_scheme=color_scheme
     )
     context.set_default_navigation_timeout(1000 * PATIENCE)
+    context.add_init_script(script)
     visit = Visit(context.new_page())
 
     def refuse(route):

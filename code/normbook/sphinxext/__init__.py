@@ -11,6 +11,7 @@
 ``links``       links within outputs lead to pages
 ``citations``   links such as ``bibliography.md#ba2016`` find their entry
 ``theme``       templates of the theme, mended
+``metadata``    descriptions of pages, and previews of links to them
 ``weight``      one style sheet and one script, of no more than the pages use
 ``status``      notebooks, their times, and versions as tables
 ``docstrings``  the package's docstrings as pages
@@ -29,6 +30,7 @@ def setup(app):
         integrity,
         links,
         maths,
+        metadata,
         status,
         theme,
         weight,
@@ -44,6 +46,7 @@ def setup(app):
         links,
         citations,
         theme,
+        metadata,
         docstrings,
         wheel,
         status,
