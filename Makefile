@@ -3,21 +3,25 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-BIN := $(VENV)/bin
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := $(VENV)/$(SCRIPTS)
 PORT ?= 8000
 DIR ?= chapters
+
+TORCH ?= $(shell sed -n 's/^torch==//p' requirements.txt)
 
 # A file's tests share what they need, such as a server: they stay in one process.
 PYTEST = $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 INSTALLED := $(VENV)/.book-installed
 TEST_INSTALLED := $(VENV)/.test-installed
+TOOLS := .venv-tools/$(SCRIPTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf serve lab exercises experiments test check bench clean
+.PHONY: help book pdf serve lab exercises experiments test check lock audit test-oldest test-newest bench clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 book: $(INSTALLED) ## run the notebooks and build the book, without a warning
 	$(BIN)/jupyter-book build . --all -W -n --keep-going
@@ -50,6 +54,33 @@ bench: $(TEST_INSTALLED) ## measure speed: the layers, the build, a widget, a pa
 	$(BIN)/python tests/bench_widget.py
 	$(BIN)/python tests/bench_pages.py
 
+test-oldest: ## run the quick tests with the lowest versions that pyproject.toml allows
+test-newest: ## run them with the newest there are; of PyTorch with TORCH=2.14.0, for example
+test-oldest: RESOLUTION := lowest-direct
+test-newest: RESOLUTION := highest
+test-oldest test-newest: BIN = .venv-$*/$(SCRIPTS)
+test-oldest test-newest: test-%:
+	$(PYTHON) -m venv --clear .venv-$*
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/python -m pip install --quiet --no-deps torch==$(TORCH)
+	sed -n '/^# The book/,$$p' requirements.txt >.venv-$*/book.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --resolution $(RESOLUTION) \
+	  -e ".[test]" -r .venv-$*/book.txt
+	$(BIN)/uv pip list --quiet --python $(BIN)/python
+	$(PYTEST) -m "not slow"
+
+lock: $(TOOLS) ## write requirements.lock anew, after an edit of what it is made from
+	$(TOOLS)/uv pip compile --config-file lock.toml --quiet --universal --python-version 3.11 \
+	  --generate-hashes --no-emit-package torch --no-emit-package normbook --no-annotate \
+	  --no-header --upgrade --extra test --output-file requirements.lock pyproject.toml requirements.txt
+
+audit: $(TOOLS) ## look up known vulnerabilities of the requirements; takes a network
+	@grep '^torch==' requirements.txt >$(TOOLS)/torch.txt
+	@for file in requirements.lock $(TOOLS)/torch.txt; do \
+	  $(TOOLS)/pip-audit --strict --disable-pip --no-deps -r $$file || { echo "See above: there is a" \
+	    "vulnerability, or PyPI's list of them was out of reach, and nothing was looked up."; exit 1; }; \
+	done
+
 clean: ## remove what was built; .venv stays
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis
 
@@ -58,6 +89,10 @@ $(INSTALLED): requirements.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -r requirements.txt
 	@touch $@
+
+$(TOOLS):
+	$(PYTHON) -m venv .venv-tools
+	$(TOOLS)/python -m pip install --quiet uv pip-audit
 
 $(TEST_INSTALLED): $(INSTALLED)
 	$(BIN)/python -m pip install -e ".[test]"

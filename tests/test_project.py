@@ -9,6 +9,8 @@ import pytest
 
 from helpers import ROOT
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf8"))["project"]
+
 
 def run(*command):
     return subprocess.run(
@@ -58,9 +60,27 @@ def test_every_requirement_is_pinned():
     lines = (ROOT / "requirements.txt").read_text("utf8").splitlines()
     lines = [line for line in lines if line and not line.startswith("#")]
     assert lines.pop(0) == "-e ."
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf8"))["project"]
-    lines += project["optional-dependencies"]["test"]
+    lines += PROJECT["optional-dependencies"]["test"]
     assert [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[\w.]+(; .+)?", line)] == []
+
+
+def test_the_lock_has_every_pinned_requirement_with_its_hash():
+    lock = (ROOT / "requirements.lock").read_text("utf8")
+    locked = {entry.split()[0] for entry in re.split(r"\n(?! )", lock) if "--hash=sha256:" in entry}
+    assert len(locked) == len(re.findall(r"^\S+==\S+", lock, re.M))
+    lines = (ROOT / "requirements.txt").read_text("utf8").splitlines()
+    lines += PROJECT["optional-dependencies"]["test"]
+    pinned = {match.group() for line in lines if (match := re.match(r"[\w-]+==[\w.]+", line))}
+    # The lock leaves PyTorch out: which of its builds is installed is the reader's choice.
+    assert {line for line in pinned - locked if not line.startswith("torch==")} == set()
+
+
+def test_the_workflow_tests_the_lowest_torch_and_python_promised():
+    workflow = (ROOT / ".github" / "workflows" / "book.yml").read_text("utf8")
+    python, torch = re.search(r'test-oldest, python: "(\S+)", torch: (\S+)', workflow).groups()
+    assert f">={python}" == PROJECT["requires-python"]
+    (lowest,) = [line for line in PROJECT["dependencies"] if line.startswith("torch")]
+    assert lowest == f"torch>={torch.removesuffix('.0')}"
 
 
 def test_no_machine_paths():
