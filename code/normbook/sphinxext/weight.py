@@ -37,7 +37,7 @@ SCRIPTS = (
     "scripts/sphinx-book-theme.js",
     "scripts/bootstrap.js",
     "scripts/pydata-sphinx-theme.js",
-    "buttons.js",
+    "mend.js",
     "print.js",
 )
 # What not every page loads: of the search, and of widgets.
