@@ -48,11 +48,8 @@ test: $(TEST_INSTALLED) ## run all tests; they build the book, too
 check: $(TEST_INSTALLED) ## run the quick tests: no notebook, no built page, no browser
 	$(PYTEST) -m "not slow"
 
-bench: $(TEST_INSTALLED) ## measure speed: the layers, the build, a widget, a page
+bench: $(TEST_INSTALLED) ## measure the layers, the build, a widget and a page, against their peers
 	$(BIN)/python tests/bench.py
-	$(BIN)/python tests/bench_build.py
-	$(BIN)/python tests/bench_widget.py
-	$(BIN)/python tests/bench_pages.py
 
 test-oldest: ## run the quick tests with the lowest versions that pyproject.toml allows
 test-newest: ## run them with the newest there are; of PyTorch with TORCH=2.14.0, for example

@@ -1,180 +1,53 @@
-"""How fast and how frugal the layers are, against `torch.nn` and against the usual plain code.
+"""All that is measured as one table: what, ours, the peer's, their ratio. Run by ``make bench``.
 
-Recurrent layers are measured against themselves without norms.
-
-Run by ``make bench``. All in float32, on one thread, as ratios of medians from one run: the
-contestants take turns, so that a busy machine slows them alike.
+``tests/bench_*.py`` measure; each can be run alone, for its rows of the table. A row's two numbers
+come from one run on one machine, and only their ratio means something elsewhere. Where a row is
+about time or size, less is better, so a ratio below 1 is in our favor.
 """
 
-import os
-
-os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-
-import statistics
 import subprocess
 import sys
-import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
-import torch
-from torch import nn
-
-from normbook import layers, recurrent
-from normbook.normalize import normalize
-from normbook.scheme import BATCH_NORM_2D, LAYER_NORM_TOKEN
-
-ROUNDS = 20
+PARTS = ("layers", "build", "widget", "pages")
 
 
-class Plain(nn.Module):
-    """What most tutorials print: mean, var, and autograd for the rest."""
+class Row(NamedTuple):
+    """One thing measured; ``peer`` is what ``peer_name`` takes for the same, if there is one."""
 
-    def __init__(self, axes, shape):
-        super().__init__()
-        self.axes = axes
-        self.weight, self.bias = nn.Parameter(torch.ones(shape)), nn.Parameter(torch.zeros(shape))
+    what: str
+    ours: float
+    unit: str
+    peer: float | None = None
+    peer_name: str = ""
 
-    def forward(self, x):
-        mean = x.mean(self.axes, keepdim=True)
-        var = x.var(self.axes, unbiased=False, keepdim=True)
-        return self.weight * (x - mean) / torch.sqrt(var + 1e-5) + self.bias
+    def __str__(self):
+        if self.peer is None:
+            return line(self.what, self.format(self.ours), "", "")
+        peer = f"{self.format(self.peer)}, {self.peer_name}"
+        return line(self.what, self.format(self.ours), peer, f"{self.ours / self.peer:.2f}")
 
-
-CASES = {
-    "batch norm": {
-        "shape": (32, 64, 56, 56),
-        "torch.nn": lambda: nn.BatchNorm2d(64),
-        "normbook": lambda: layers.BatchNorm2d(64),
-        "plain": lambda: Plain((0, 2, 3), (64, 1, 1)),
-        "scheme": BATCH_NORM_2D,
-    },
-    "layer norm": {
-        "shape": (32, 128, 512),
-        "torch.nn": lambda: nn.LayerNorm(512),
-        "normbook": lambda: layers.LayerNorm(512),
-        "plain": lambda: Plain(-1, (512,)),
-        "scheme": LAYER_NORM_TOKEN,
-    },
-}
+    def format(self, value):
+        return f"{value:.3g} {self.unit}" if value < 100 else f"{value:.0f} {self.unit}"
 
 
-def ratios(contestants):
-    """The median time of each function, over that of the first."""
-    times = {name: [] for name in contestants}
-    for _ in range(ROUNDS + 2):
-        for name, function in contestants.items():
-            start = time.perf_counter()
-            function()
-            times[name].append(time.perf_counter() - start)
-    medians = {name: statistics.median(seconds[2:]) for name, seconds in times.items()}
-    first = next(iter(medians.values()))
-    return {name: median / first for name, median in medians.items()}
+def line(what, ours, peer, ratio):
+    return f"{what:54} {ours:>11}   {peer:28} {ratio:>5}".rstrip()
 
 
-def time_case(name, case):
-    x = torch.randn(case["shape"], requires_grad=True)
-    dy = torch.randn(case["shape"])
-    modules = {key: case[key]() for key in ("torch.nn", "normbook", "plain")}
-
-    def step(module):
-        return lambda: module(x).backward(dy)
-
-    def forward(module):
-        def run():
-            with torch.no_grad():
-                module(x)
-
-        return run
-
-    print(f"{name} {case['shape']}")
-    report("forward + backward", ratios({key: step(m) for key, m in modules.items()}))
-    report("forward", ratios({key: forward(m) for key, m in modules.items()}))
-
-    array, scheme = x.detach().numpy(), case["scheme"]
-    gamma, beta = (p.detach().numpy() for p in modules["torch.nn"].parameters())
-    arrays = {
-        "torch.nn": forward(modules["torch.nn"]),
-        "numpy": lambda: normalize(array, scheme),
-        "numpy, γ and β": lambda: normalize(array, scheme, gamma, beta),
-    }
-    report("numpy forward", ratios(arrays))
-
-
-def time_recurrent(name, hidden_size=128):
-    """The loop with norms, over the same loop without."""
-    shape = (32, 50, 64)
-    x = torch.randn(shape, requires_grad=True)
-    dy = torch.randn(32, 50, hidden_size)
-    modules = {
-        "no norms": getattr(recurrent, name)(64, hidden_size, norm=None),
-        "layer norm": getattr(recurrent, name)(64, hidden_size),
-    }
-
-    def step(module):
-        return lambda: module(x)[0].backward(dy)
-
-    print(f"{name} {shape}, {hidden_size} units")
-    report("forward + backward", ratios({key: step(m) for key, m in modules.items()}))
-
-
-def report(what, values):
-    print(f"  {what:20}", ", ".join(f"{name} {value:.2f}" for name, value in values.items()))
-
-
-def peak_memory(name, key):
-    """Print the memory that one forward pass takes at its peak, over that of the input."""
-    case = CASES[name]
-    x = torch.randn(case["shape"], requires_grad=key != "numpy")
-    if key == "numpy":
-        array, scheme = x.numpy(), case["scheme"]
-
-        def forward(rows):
-            return normalize(array[:rows], scheme)
-
-    else:
-        module = case[key]()
-
-        def forward(rows):
-            return module(x[:rows])
-
-    forward(1)  # what is loaded at the first call is not counted
-    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far; on Linux
-    before = resident("VmRSS")
-    result = forward(None)
-    peak = resident("VmHWM")
-    del result
-    print((peak - before) / (x.numel() * x.element_size()))
-
-
-def resident(field):
-    """The memory of this process in bytes: VmRSS now, VmHWM at its peak."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split(f"{field}:")[1].split()[0]) * 1024
-
-
-def memory_case(name):
-    """Each in a process of its own, which starts with no memory to reuse."""
-    if not Path("/proc/self/clear_refs").exists():
-        print("  extra memory: not measured, which takes Linux")
-        return
-    values = {}
-    for key in ("torch.nn", "normbook", "plain", "numpy"):
-        command = [sys.executable, __file__, name, key]
-        values[key] = float(subprocess.run(command, check=True, capture_output=True).stdout)
-    report("extra memory", values)
+def show(rows: Iterable[Row]) -> None:
+    """Print each row as soon as it is measured."""
+    for row in rows:
+        print(row, flush=True)
 
 
 def main():
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    print("ratios to torch.nn; extra memory of a forward pass in sizes of the input")
-    for name, case in CASES.items():
-        time_case(name, case)
-        memory_case(name)
-    print("ratios to the same loop without norms")
-    for name in ("LayerNormRNN", "LayerNormLSTM", "LayerNormGRU"):
-        time_recurrent(name)
+    print(line("what", "ours", "peer", "ratio"), flush=True)
+    for part in PARTS:
+        subprocess.run([sys.executable, Path(__file__).with_name(f"bench_{part}.py")], check=True)
 
 
 if __name__ == "__main__":
-    peak_memory(*sys.argv[1:]) if sys.argv[1:] else main()
+    main()

@@ -1,6 +1,6 @@
 """How long the book takes to build, against Jupyter Book's own serial execution.
 
-Run by ``make bench``. Both builds are cold and run right after each other on copies of the book,
+Both builds are cold and run right after each other on copies of the book,
 so that their ratio means something; the seconds depend on the machine.
 """
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import nbformat
 
+from bench import Row, show
 from helpers import NOTEBOOKS, ROOT, build_book
 
 IGNORED = shutil.ignore_patterns(".*", "_build", "__pycache__")
@@ -41,20 +42,16 @@ def edit_code(path):
     nbformat.write(notebook, path)
 
 
-def main():
+def rows():
+    what = f"build of {len(NOTEBOOKS)} notebooks"
     with tempfile.TemporaryDirectory() as folder:
         ahead = copy_book(Path(folder, "ahead"))
         serial = copy_book(Path(folder, "serial"), "force")
         ahead_seconds = timed_build(ahead)
-        serial_seconds = timed_build(serial)
+        yield Row(what, ahead_seconds, "s", timed_build(serial), "serial jupyter-book")
         edit_code(ahead / NOTEBOOKS[-1].relative_to(ROOT))
-        edited_seconds = timed_build(ahead)
-    print(f"build of {len(NOTEBOOKS)} notebooks, seconds")
-    print(f"  cold, executed ahead in parallel  {ahead_seconds:6.1f}")
-    print(f"  cold, serial jupyter-book build   {serial_seconds:6.1f}")
-    print(f"  ratio                             {ahead_seconds / serial_seconds:6.2f}")
-    print(f"  after an edit of one notebook     {edited_seconds:6.1f}")
+        yield Row(f"{what}, after an edit of one", timed_build(ahead), "s")
 
 
 if __name__ == "__main__":
-    main()
+    show(rows())

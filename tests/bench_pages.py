@@ -1,6 +1,6 @@
 """When the last widget of the heaviest page is drawn, and when by Jupyter Book's default route.
 
-Run by ``make bench``. The default runs widgets by html-manager, require.js and anywidget from
+The default runs widgets by html-manager, require.js and anywidget from
 CDNs; here this machine is the CDN. What the book itself has no use for is fetched by npm; where
 there is no npm, or no network, the comparison is left out.
 """
@@ -22,6 +22,7 @@ from statistics import median
 
 from playwright.sync_api import sync_playwright
 
+from bench import Row, show
 from helpers import PAGES, PATIENCE, ROOT, build_book
 from normbook.sphinxext.minify import minify
 
@@ -153,8 +154,8 @@ def seconds(browser, address, slow=False):
         return page.evaluate("window.drawn / 1000")
 
 
-def compare(book):
-    """Measure the heaviest page of the built book, and print what was found."""
+def rows(book):
+    """Measure the heaviest page of the built book."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         site = Path(shutil.copytree(book, Path(folder, "site")))
         browser = playwright.chromium.launch(
@@ -164,12 +165,11 @@ def compare(book):
         with serve(site) as url:
             address = f"{url}/{page.relative_to(site).as_posix()}"
             times = [seconds(browser, address) for _ in range(ROUNDS)]
-            print(f"all widgets of {page.stem}, the heaviest page, drawn after")
-            print(f"  {median(times):5.2f} s; {min(times):.2f} to {max(times):.2f}")
+            yield Row(f"widgets of {page.stem}, the heaviest page, drawn", median(times), "s")
             try:
                 default = write_default(page, site, fetch_packages(Path(folder)))
             except (OSError, subprocess.CalledProcessError) as error:
-                print(f"  the default route is left out: {error}")
+                print(f"(the default route is left out: {error})")
                 return
             default = f"{url}/{default.relative_to(site).as_posix()}"
             # They take turns, so that a busy machine slows both alike.
@@ -178,15 +178,15 @@ def compare(book):
                 for _ in range(ROUNDS)
             ]
         ours, theirs = (median(times) for times in zip(*pairs, strict=True))
-        print(f"  {ours:5.2f} s at 1.6 Mbit/s, 150 ms, a processor {SLOWDOWN} times slower")
-        print(f"  {theirs:5.2f} s there by the default route: {theirs / ours:.1f} times as long")
+        what = f"the same at 1.6 Mbit/s, 150 ms, CPU {SLOWDOWN} times slower"
+        yield Row(what, ours, "s", theirs, "default route")
 
 
 def main():
     build = build_book(ROOT)
     if build.returncode:
         raise RuntimeError(build.stdout)
-    compare(ROOT / "_build" / "html")
+    show(rows(ROOT / "_build" / "html"))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How long SharedStatistics takes from a move of the pointer to the new layout.
 
-Run as ``python tests/bench_widget.py``. The cells are visited all over the tensor; some moves come
+The cells are visited all over the tensor; some moves come
 to a group for the first time, most come back to one. No frame is painted between them: a renderer
 in software would take the processor from what is measured.
 """
@@ -11,6 +11,7 @@ import tempfile
 import numpy as np
 from playwright.sync_api import sync_playwright
 
+from bench import Row, show
 from normbook.scheme import BATCH_NORM_2D
 from normbook.widgets import SharedStatistics
 from widget_page import write_page
@@ -42,16 +43,17 @@ def hover_times(browser, shape, scheme=BATCH_NORM_2D):
     return times
 
 
-def main():
+def rows():
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         for cells, shape in SHAPES.items():
             half, most = np.percentile(hover_times(browser, shape), (50, 95))
-            print(f"{cells:>5} cells: median {half:.1f} ms, 95th percentile {most:.1f} ms")
+            yield Row(f"move of the pointer, {cells} cells, median", half, "ms")
+            yield Row(f"move of the pointer, {cells} cells, 95th percentile", most, "ms")
         browser.close()
 
 
 if __name__ == "__main__":
-    main()
+    show(rows())
