@@ -17,7 +17,6 @@ import torch
 from nbformat.v4 import new_markdown_cell
 
 from helpers import build_book, check_page, write_notebook, write_small_book
-from normbook.sphinxext import maths
 from normbook.sphinxext.execute import (
     cache_folder,
     cache_key,
@@ -467,16 +466,6 @@ def test_citation_links(small_book):
     build = build_book(small_book)
     assert build.returncode != 0
     assert "nobody0000" in build.stdout
-
-
-def test_only_the_needed_files_of_mathjax_are_copied(small_book):
-    add_markdown(small_book / "chapters" / "first.ipynb", "$x$")
-    assert build_book(small_book).returncode == 0
-    copied = small_book / "_build/html/_static/mathjax"
-    files = [file for file in copied.rglob("*") if file.is_file()]
-    assert copied / maths.COMPONENT in files
-    assert any(file.suffix == ".woff" for file in files)
-    assert sum(file.stat().st_size for file in files) < 3e6
 
 
 # Everything that is wider than a phone, and what the theme colors by itself.

@@ -55,6 +55,7 @@ class Firefox:
         self.requests.clear()
         address = path.as_uri()
         self.send("browsingContext.navigate", context=self.window, url=address, wait="complete")
+        self.evaluate("document.fonts.ready.then(() => null)")  # else the next visit cuts one off
 
     def evaluate(self, expression):
         """What a JavaScript expression, or its promise, gives, as BiDi writes it."""

@@ -29,7 +29,7 @@ var window = globalThis;
 var MathJax = {
     startup: { ready() {} },
     tex: {
-        packages: ["base", "ams", "boldsymbol", "newcommand"],
+        packages: ["base", "ams", "boldsymbol", "cancel", "newcommand"],
         formatError(jax, error) { throw error; },
     },
     chtml: { fontURL: %s, adaptiveCSS: false },
