@@ -13,12 +13,13 @@ TORCH ?= $(shell sed -n 's/^torch==//p' requirements.txt)
 # A file's tests share what they need, such as a server: they stay in one process.
 PYTEST = $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
+LINKS := _build/links
 INSTALLED := $(VENV)/.book-installed
 TEST_INSTALLED := $(VENV)/.test-installed
 TOOLS := .venv-tools/$(SCRIPTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf serve lab exercises experiments test check lock audit test-oldest test-newest bench clean
+.PHONY: help book pdf serve links lab exercises experiments test check lock audit test-oldest test-newest bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -32,6 +33,10 @@ pdf: $(TEST_INSTALLED) book ## print the book to _build/book.pdf; SOLUTIONS=1 un
 
 serve: book ## build the book and serve it on this machine
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+
+links: $(INSTALLED) ## look whether the links to other sites still lead somewhere; takes a network
+	$(BIN)/jupyter-book build . --builder linkcheck --path-output $(LINKS)
+	@echo "All are listed in $(LINKS)/_build/html/output.txt"
 
 lab: $(INSTALLED) ## open the chapters in JupyterLab
 	$(BIN)/jupyter lab $(DIR)

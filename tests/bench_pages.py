@@ -1,15 +1,16 @@
-"""When the last widget of the heaviest page is drawn, and when by Jupyter Book's default route.
+"""How the heaviest page loads, and how Jupyter Book's default page with the same content does.
 
-The default runs widgets by html-manager, require.js and anywidget from
-CDNs; here this machine is the CDN. What the book itself has no use for is fetched by npm; where
-there is no npm, or no network, the comparison is left out.
+The default page has the same notebook with the same outputs, without this book's extension and
+style. It loads MathJax, require.js, html-manager and anywidget from CDNs; here this machine is the
+CDN. What the book itself has no use for is fetched by npm; where there is no npm, or no network,
+the comparison is left out.
 """
 
 import gzip
-import json
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 import threading
@@ -19,22 +20,34 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
+import nbformat
 from playwright.sync_api import sync_playwright
 
 from bench import Row, show
 from helpers import PAGES, PATIENCE, ROOT, build_book
+from normbook.sphinxext.execute import cache_folder, execute_all
+from normbook.sphinxext.maths import mathjax_folder
 from normbook.sphinxext.minify import minify
 
 ROUNDS = 5
 
-# What the default loads, in myst-nb's versions: packages on npm, and the file of each.
+CONFIGURATION = """title: Shared Statistics
+execute: { execute_notebooks: "off" }
+parse: { myst_enable_extensions: [dollarmath] }
+"""
+CDN = re.compile(r"https://(?:cdnjs\.cloudflare\.com|cdn\.jsdelivr\.net)")
+INTEGRITY = re.compile(r' (?:integrity|crossorigin)="[^"]*"')
+
+# What the default loads, in myst-nb's versions: packages on npm, the file of each, and its address.
 PACKAGES = {
-    "requirejs@2.3.4": "package/require.js",
-    "@jupyter-widgets/html-manager@1.0.6": "package/dist/embed-amd.js",
+    "requirejs@2.3.4": ("require.js", "ajax/libs/require.js/2.3.4/require.min.js"),
+    "@jupyter-widgets/html-manager@1.0.6": (
+        "dist/embed-amd.js",
+        "npm/@jupyter-widgets/html-manager@1.0.6/dist/embed-amd.js",
+    ),
 }
-TAGS = """<script src="/cdn/require.js"></script>
-<script data-jupyter-widgets-cdn="/cdn/" src="/cdn/embed-amd.js"></script>"""
 
 NETWORK = {
     "offline": False,
@@ -43,17 +56,32 @@ NETWORK = {
     "uploadThroughput": 0.75e6 / 8,
 }
 SLOWDOWN = 4  # of the processor
+SLOW = f"1.6 Mbit/s, CPU/{SLOWDOWN}"
 
-# Runs in the page: notes when there is a widget for every place of one.
+# Runs in the page: notes when there is a widget for every place of one, and what jumps.
 WATCH = """
 const places = () => document.querySelectorAll('script[type$="widget-view+json"]').length;
 const drawn = () => document.querySelectorAll(".ss, .ex").length;
 const watch = () => {
     if (document.readyState === "loading" || drawn() < places()) requestAnimationFrame(watch);
-    else window.drawn = performance.now();
+    else window.drawn = performance.now() / 1000;
 };
 watch();
+window.shift = 0;
+new PerformanceObserver(list => list.getEntries().forEach(({ value }) => { shift += value; }))
+    .observe({ type: "layout-shift", buffered: true });
 """
+MEASURED = """[
+    performance.getEntriesByName("first-contentful-paint")[0].startTime / 1000, drawn, shift]"""
+
+
+class Load(NamedTuple):
+    """One visit with nothing cached: times in s, the layout shift score, and kB on the wire."""
+
+    painted: float
+    drawn: float
+    shift: float
+    weight: float
 
 
 def heaviest_page(folder):
@@ -65,42 +93,43 @@ def heaviest_page(folder):
     )
 
 
-def fetch_packages(folder):
-    """The scripts on npm, by name. Raises when npm fails, FileNotFoundError when it is missing."""
-    scripts = {}
-    for package, member in PACKAGES.items():
+def build_default(name, folder):
+    """Build the default page of the chapter in ``folder``; returns where it is."""
+    source = ROOT / "chapters" / f"{name}.ipynb"
+    cached = cache_folder(ROOT / "_build" / ".execution", ROOT / "requirements.txt")
+    run = execute_all([source], cached, report=lambda line: None)[source]
+    nbformat.write(run.notebook, folder / source.name)
+    (folder / "_config.yml").write_text(CONFIGURATION, encoding="utf8")
+    (folder / "_toc.yml").write_text(f"format: jb-book\nroot: {name}\n", encoding="utf8")
+    command = [Path(sys.executable).with_name("jupyter-book"), "build", folder]
+    subprocess.run(command, check=True, capture_output=True)  # links to other pages are broken
+    return folder / "_build/html" / f"{name}.html"
+
+
+def use_this_machine(page, folder):
+    """Let the default page find in its folder what it would load from CDNs.
+
+    Raises when npm fails, FileNotFoundError when it is missing.
+    """
+    text = INTEGRITY.sub("", CDN.sub("/cdn", page.read_text(encoding="utf8")))
+    page.write_text(text, encoding="utf8")
+    cdn = page.parent / "cdn"
+    shutil.copytree(mathjax_folder(), cdn / "npm/mathjax@3/es5")
+    (version,) = set(re.findall(r'"model_module_version": "(~0[^"]*)"', text))
+    scripts = {
+        f"npm/anywidget@{version}/dist/index.js": files("anywidget") / "nbextension/index.js"
+    }
+    for package, (member, address) in PACKAGES.items():
         command = ["npm", "pack", "--silent", "--pack-destination", folder, package]
         name = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
         with tarfile.open(folder / name) as archive:
-            scripts[Path(member).name] = archive.extractfile(member).read().decode("utf8")
-    return scripts
-
-
-def write_default(page, folder, scripts):
-    """Write beside the page the same by the default route, and what it loads; returns its path."""
-    text = page.read_text(encoding="utf8")
-    body = re.search(r'widget-state\+json">(.+?)</script>', text).group(1)
-    state = json.loads(body)
-    code = state.pop("code")  # which the book writes once, the default with every widget
-    for model in state["state"].values():
-        for key in {"_esm", "_css"} & model["state"].keys():
-            model["state"][key] = code[model["state"][key]]
-        if model["model_name"] == "AnyModel":
-            version = model["model_module_version"]
-    text = text.replace(body, json.dumps(state).replace("<", r"\u003c"))
-    text, tags = re.subn(r"<script[^>]*widget_host\.js[^>]*></script>", TAGS, text)
-    assert tags == 1
-    path = page.with_stem("default")
-    path.write_text(text, encoding="utf8")
-    anywidget = files("anywidget").joinpath("nbextension/index.js").read_text(encoding="utf8")
-    scripts = scripts | {
-        "require.js": minify(scripts["require.js"], "js"),
-        f"anywidget@{version}/dist/index.js": anywidget,
-    }
-    for name, script in scripts.items():
-        (folder / "cdn" / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / "cdn" / name).write_text(script, encoding="utf8")
-    return path
+            archive.extractall(folder / address, filter="data")
+        scripts[address] = folder / address / "package" / member
+    for address, source in scripts.items():
+        script = source.read_text(encoding="utf8")
+        (cdn / address).parent.mkdir(parents=True, exist_ok=True)
+        script = minify(script, "js") if ".min." in address else script
+        (cdn / address).write_text(script, encoding="utf8")
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -139,47 +168,60 @@ def serve(folder):
         server.shutdown()
 
 
-def seconds(browser, address, slow=False):
-    """From navigation to the last widget, with nothing cached."""
+def visit(browser, address, slow=False):
     with browser.new_context() as context:
         page = context.new_page()
         page.add_init_script(WATCH)
+        session = context.new_cdp_session(page)
+        session.send("Network.enable")
+        weights = []
+        session.on(
+            "Network.loadingFinished", lambda event: weights.append(event["encodedDataLength"])
+        )
         if slow:
-            session = context.new_cdp_session(page)
-            session.send("Network.enable")
             session.send("Network.emulateNetworkConditions", NETWORK)
             session.send("Emulation.setCPUThrottlingRate", {"rate": SLOWDOWN})
-        page.goto(address, wait_until="commit")
+        page.goto(address, wait_until="networkidle", timeout=1000 * PATIENCE)
         page.wait_for_function("window.drawn", timeout=1000 * PATIENCE)
-        return page.evaluate("window.drawn / 1000")
+        return Load(*page.evaluate(MEASURED), sum(weights) / 1000)
 
 
 def rows(book):
     """Measure the heaviest page of the built book."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        site = Path(shutil.copytree(book, Path(folder, "site")))
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        page = heaviest_page(site)
-        with serve(site) as url:
-            address = f"{url}/{page.relative_to(site).as_posix()}"
-            times = [seconds(browser, address) for _ in range(ROUNDS)]
-            yield Row(f"widgets of {page.stem}, the heaviest page, drawn", median(times), "s")
-            try:
-                default = write_default(page, site, fetch_packages(Path(folder)))
-            except (OSError, subprocess.CalledProcessError) as error:
-                print(f"(the default route is left out: {error})")
-                return
-            default = f"{url}/{default.relative_to(site).as_posix()}"
-            # They take turns, so that a busy machine slows both alike.
-            pairs = [
-                [seconds(browser, each, slow=True) for each in (address, default)]
-                for _ in range(ROUNDS)
-            ]
-        ours, theirs = (median(times) for times in zip(*pairs, strict=True))
-        what = f"the same at 1.6 Mbit/s, 150 ms, CPU {SLOWDOWN} times slower"
-        yield Row(what, ours, "s", theirs, "default route")
+        pages = [heaviest_page(book)]
+        try:
+            pages.append(build_default(pages[0].stem, Path(folder)))
+            use_this_machine(pages[1], Path(folder))
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"(the default page is left out: {error})")
+            del pages[1:]
+        with serve(book) as own, serve(Path(folder, "_build/html")) as other:
+            addresses = [f"{own}/{pages[0].relative_to(book).as_posix()}"]
+            addresses += [f"{other}/{page.name}" for page in pages[1:]]
+            for slow in (False, True):
+                # They take turns, so that a busy machine slows both alike.
+                turns = [[visit(browser, each, slow) for each in addresses] for _ in range(ROUNDS)]
+                loads = [
+                    Load(*map(median, zip(*of_one, strict=True)))
+                    for of_one in zip(*turns, strict=True)
+                ]
+                yield from compare(pages[0].stem, SLOW if slow else "", *loads)
+        browser.close()
+
+
+def compare(name, where, ours, default=None):
+    """The rows of the table: all that was measured without limits, and the times within some."""
+    whats = {"painted": ("first paint", "s"), "drawn": ("last widget", "s")}
+    if not where:
+        whats |= {"weight": ("over the wire", "kB"), "shift": ("layout shift", "")}
+    for key, (what, unit) in whats.items():
+        label = f"page {name}: {what}{where and f', {where}'}"
+        peer = (getattr(default, key), "default page") if default else ()
+        yield Row(label, getattr(ours, key), unit, *peer)
 
 
 def main():

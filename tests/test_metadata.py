@@ -79,6 +79,7 @@ def test_headings_are_in_order(page, book):
     assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
+@pytest.mark.slow
 def test_addresses_are_told_once_the_book_has_one(tmp_path):
     copy_configuration(tmp_path)
     configuration = tmp_path / "_config.yml"
