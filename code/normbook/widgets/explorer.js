@@ -194,7 +194,8 @@ function render({ model, el }) {
     });
   }
 
-  update();
+  layout(); // at once where it can be measured: whoever renders it hears of what fails
+  if (!width) update();
   const observer = new ResizeObserver(layout);
   observer.observe(stage);
   model.on("change:selected", update);
