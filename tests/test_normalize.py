@@ -623,6 +623,9 @@ LN, BN = schemes.LAYER_NORM, schemes.BATCH_NORM_1D
         (X.astype(str), TypeError, r"x has dtype <U32; expected real numbers"),
         (X.astype("M8[s]"), TypeError, r"x has dtype datetime64\[s\]; expected real"),
         (torch.ones(2, 3, dtype=torch.complex64), TypeError, r"x has dtype torch.complex64"),
+        (np.ma.masked_array(X, X > 3), TypeError, r"x is a MaskedArray; expected .* as `mask`"),
+        (X.view(np.matrix), TypeError, r"x is a matrix; expected a plain array"),
+        (torch.ones(2, 3).to_sparse(), TypeError, r"x is a torch.sparse_coo; expected a plain"),
         (X[0], ValueError, r"x has 1 axes, shape \(3,\); LayerNorm expected 2: n d"),
         (NCHW, ValueError, r"x has 4 axes, shape \(2, 3, 3, 3\); LayerNorm expected 2: n d"),
         (np.array(1.0), ValueError, r"x has 0 axes, shape \(\); LayerNorm expected 2: n d"),
@@ -717,6 +720,8 @@ def test_refuses_running_statistics():
         backward(X, X, BN, running=(pair[0], np.ones((1, 3))))
     with pytest.raises(ValueError, match=r"running has 3 parts; expected a pair, \(mean, var\)"):
         normalize(X, BN, running=statistics(X, BN))
+    with pytest.raises(TypeError, match=r"running is a ndarray; expected a pair, \(mean, var\)"):
+        normalize(X, BN, running=np.ones((2, 3)))
 
 
 @both

@@ -92,7 +92,8 @@ def statistics(x: Array, scheme: Scheme, mask: Array | None = None) -> Statistic
 
     Raises
     ------
-    TypeError : x is no array, or its dtype has no mean; mask is not boolean or not of x's library.
+    TypeError : x is no array, or a masked or sparse one, or its dtype has no mean; mask is not
+        boolean or not of x's library.
     ValueError : x or mask has a wrong shape; a mask leaves a group without a cell, unless it is
         one that can only hide whole groups, such as the padding of LayerNorm per token.
 
@@ -276,6 +277,8 @@ def _running(running, x, scheme):
         return None, None
     if not scheme.running:
         raise ValueError(f"running was given, but {scheme.name} keeps no running statistics")
+    if not isinstance(running, tuple | list):
+        raise TypeError(f"running is a {type(running).__name__}; expected a pair, (mean, var)")
     if len(running) != 2:
         raise ValueError(f"running has {len(running)} parts; expected a pair, (mean, var)")
     mean, var = running
@@ -310,6 +313,10 @@ def _check_array(name, value, x):
             break
     else:
         raise TypeError(f"x is a {type(x).__name__}; expected a numpy array or a torch tensor")
+    # These compute in ways of their own; a masked array would hide cells that nobody counts.
+    kind = str(getattr(value, "layout", type(value).__name__))
+    if kind in ("MaskedArray", "matrix") or kind.startswith("torch.sparse"):
+        raise TypeError(f"{name} is a {kind}; expected a plain array, and its mask as `mask`")
     kinds = ("bool", "integral", "real floating")
     if not array_namespace(value).isdtype(value.dtype, kinds):
         raise TypeError(f"{name} has dtype {value.dtype}; expected real numbers")
