@@ -75,6 +75,33 @@ def test_the_build_after_a_killed_one_gives_the_same_book(small_book):
     assert built_files(small_book) == whole
 
 
+DRAW = """
+import matplotlib.pyplot as plt
+import numpy as np
+from normbook.scheme import LAYER_NORM_CHW
+from normbook.widgets import SharedStatistics
+x = np.arange(12.0).reshape(1, 3, 2, 2)
+plt.plot([1, 2]);
+"""
+
+
+def test_two_books_from_the_same_sources_are_the_same(tmp_path):
+    books = [tmp_path / "book", tmp_path / "elsewhere" / "the same book"]
+    for book in books:
+        book.mkdir(parents=True)
+        write_small_book(book)
+        write_notebook(
+            book / "chapters" / "first.ipynb", DRAW, *2 * ["SharedStatistics(x, LAYER_NORM_CHW)"]
+        )
+        build = build_book(book)
+        assert build.returncode == 0, build.stdout
+    first, second = map(built_files, books)
+    assert b"SharedStatistics" in first["chapters/first.html"]
+    # Sphinx's own note of the settings, where folders have absolute paths.
+    assert first.pop(".buildinfo") and second.pop(".buildinfo")
+    assert {name for name in first.keys() | second if first.get(name) != second.get(name)} == set()
+
+
 def test_two_builds_at_once(small_book):
     builds = [start_build(small_book) for _ in range(2)]
     logs = [build.communicate(timeout=2 * PATIENCE)[0] for build in builds]

@@ -261,6 +261,7 @@ async def _execute(path, setup, timeout):
     seconds = time.perf_counter() - start
     for cell in code_cells:
         cell.outputs = _merge_streams(cell.outputs)
+    notebook = _number_widgets(notebook, client.widget_state)
     values = {} if error else _shown_values(probe.outputs)
     return Execution(path, notebook, seconds, values, error)
 
@@ -270,6 +271,14 @@ def _show_error(cell, error):
     if not any(output.output_type == "error" for output in cell.outputs):
         name, _, _ = error.partition("\n")
         cell.outputs.append(new_output("error", ename="", evalue=name, traceback=[error]))
+
+
+def _number_widgets(notebook, models):
+    """The same with ids of widgets that don't change from run to run: they are numbered."""
+    numbers = {model_id: f"{number:032x}" for number, model_id in enumerate(models, 1)}
+    text = nbformat.writes(notebook, nbformat.NO_CONVERT)
+    text = re.sub(r"[0-9a-f]{32}", lambda found: numbers.get(found[0], found[0]), text)
+    return nbformat.reads(text, nbformat.NO_CONVERT)
 
 
 def _shown_values(outputs):
