@@ -29,6 +29,10 @@ class Answer:
     see : where the book explains it, such as ``batch_norm.ipynb#running-statistics``.
     right : whether it is the right one.
 
+    Raises
+    ------
+    ValueError : `see` is neither a page nor a web address, such as a ``javascript:``.
+
     Examples
     --------
     >>> right("one per token", "μ and σ² are indexed by n and t.").right
@@ -39,6 +43,13 @@ class Answer:
     why: str
     see: str = ""
     right: bool = False
+
+    def __post_init__(self):
+        if not re.match(r"https?://|[\w./-]*(#|$)", self.see):
+            raise ValueError(
+                f"see is {self.see!r}; expected a page of the book, such as 'rnn.ipynb#padding', "
+                "or a web address"
+            )
 
 
 def right(text: str, why: str, see: str = "") -> Answer:
