@@ -132,7 +132,8 @@ class BatchNormPerStep(nn.Module):
             factor = 1 / self.num_batches_tracked[steps, None].to(used.mean.dtype)
         unbiased = used.var * counts / (counts - 1)
         for running, new in ((self.running_mean, used.mean), (self.running_var, unbiased)):
-            running[steps] = (1 - factor) * running[steps] + factor * new
+            mixed = (1 - factor) * running[steps].to(new.dtype) + factor * new
+            running[steps] = mixed.to(running.dtype)  # half precision is computed in float32
 
     def extra_repr(self):
         return (
