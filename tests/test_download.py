@@ -27,6 +27,7 @@ class Server:
     ranges: bool = True  # whether it can go on from the middle
     cuts: list = field(default_factory=list)  # bytes after which it hangs up, request by request
     silent_length: bool = False  # whether it doesn't tell how much it will send
+    elsewhere: str = ""  # the address that it sends on to
     pause: float = 0.0  # seconds before each tenth of the file
     asked: list = field(default_factory=list)  # the Range of every request, or None
     sent: int = 0
@@ -44,6 +45,10 @@ def server(monkeypatch):
             state.asked.append(asked)
             start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked else 0
             content = state.content
+            if state.elsewhere:
+                self.send_response(302)
+                self.send_header("Location", state.elsewhere)
+                return self.end_headers()
             if self.path != f"/{FILE.name}":
                 return self.send_error(404)
             if start and state.ranges:
@@ -153,6 +158,25 @@ def test_too_long_without_a_word_is_cut(server, tmp_path):
     with pytest.raises(DownloadError, match="it sent more than 300000 bytes"):
         download(FILE, tmp_path, [server.address])
     assert left_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("scheme", ["file", "data", "jar"])
+def test_sent_on_to_what_is_no_web_page(server, tmp_path, scheme):
+    """Not even to the right content: a server must not choose a file of this machine."""
+    right = tmp_path / "right"
+    right.write_bytes(CONTENT)
+    server.elsewhere = right.as_uri().replace("file", scheme, 1)
+    with pytest.raises(DownloadError, match=r"(?i)redirection to url .* is not allowed"):
+        download(FILE, tmp_path / "folder", [server.address])
+    assert left_in(tmp_path / "folder") == []
+
+
+@pytest.mark.parametrize(
+    "name", ["../a", "/a", "a/b", "..", ".", "", "a\\b", "C:a", "~", "a\n", "a?b"]
+)
+def test_a_name_leads_nowhere_else(name):
+    with pytest.raises(ValueError, match=r"name is '.*'; expected that of a file"):
+        RemoteFile(name, 1, "")
 
 
 def test_too_short(server, tmp_path):

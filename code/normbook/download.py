@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,11 +20,20 @@ class DownloadError(OSError):
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file as it must be: its name, its length in bytes, its SHA-256 in hex digits."""
+    """A file as it must be: its name, its length in bytes, its SHA-256 in hex digits.
+
+    Raises
+    ------
+    ValueError : the name leads into another folder, or isn't one of letters, digits, . _ and -.
+    """
 
     name: str
     size: int
     sha256: str
+
+    def __post_init__(self):
+        if not re.fullmatch(r"\w[\w.-]*", self.name):
+            raise ValueError(f"name is {self.name!r}; expected that of a file, without a folder")
 
     def is_at(self, path: Path) -> bool:
         """Whether this very file, complete and unharmed, lies at `path`."""
