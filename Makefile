@@ -19,7 +19,7 @@ TEST_INSTALLED := $(VENV)/.test-installed
 TOOLS := .venv-tools/$(SCRIPTS)
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf serve links lab exercises experiments test check lock audit test-oldest test-newest bench clean
+.PHONY: help book pdf serve links lab exercises experiments test check lock audit test-oldest test-newest bench mutants clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -82,6 +82,14 @@ audit: $(TOOLS) ## look up known vulnerabilities of the requirements; takes a ne
 	  $(TOOLS)/pip-audit --strict --disable-pip --no-deps -r $$file || { echo "See above: there is a" \
 	    "vulnerability, or PyPI's list of them was out of reach, and nothing was looked up."; exit 1; }; \
 	done
+
+mutants: $(TEST_INSTALLED) ## change the arithmetic in many ways: do its tests notice? (an hour)
+	$(BIN)/python -m pip install --quiet mutmut==3.8.1
+	mkdir -p _build/mutants/src
+	cp -r tests pyproject.toml _build/mutants
+	cp -r code/normbook _build/mutants/src
+	cd _build/mutants && OMP_NUM_THREADS=1 $(abspath $(BIN))/mutmut run --max-children 1
+	cd _build/mutants && $(abspath $(BIN))/mutmut results
 
 clean: ## remove what was built; .venv stays
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis
