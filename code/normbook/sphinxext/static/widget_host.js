@@ -5,6 +5,7 @@
 
   const models = new Map(); // by id
   const sources = []; // what a model's _esm and _css are indices of
+  const modules = []; // imported from them, once for all models with the same code
 
   // As in JupyterLab, where no event tells of a new value that equals the old one.
   function isEqual(a, b) {
@@ -110,13 +111,17 @@
     document.head.append(Object.assign(document.createElement("style"), { id, textContent: text }));
   }
 
+  // Code that comes as a blob may be imported in a page from file://, too.
+  function importCode(index) {
+    const url = URL.createObjectURL(new Blob([sources[index]], { type: "text/javascript" }));
+    return import(url).finally(() => URL.revokeObjectURL(url));
+  }
+
   async function initialize(model) {
     const { _model_name, _esm, _css } = model.state;
     if (_model_name !== "AnyModel") throw new Error(`${_model_name} needs a kernel`);
     if (sources[_css]) addStyle(`nb-widget-css-${_css}`, sources[_css]);
-    // Code that comes as a blob may be imported in a page from file://, too.
-    const url = URL.createObjectURL(new Blob([sources[_esm]], { type: "text/javascript" }));
-    const module = await import(url).finally(() => URL.revokeObjectURL(url));
+    const module = await (modules[_esm] ??= importCode(_esm));
     let widget = module.render ? module : module.default;
     if (typeof widget === "function") widget = await widget();
     const controller = new AbortController(); // a model lives as long as its page
