@@ -269,6 +269,7 @@ def test_floating_dtypes_are_kept(library, dtype):
     result = normalize(x, schemes.BATCH_NORM_1D, gamma, beta)
     assert result.output.dtype == x.dtype
     wide = "float32" if dtype == "float16" else dtype
+    assert str(statistics(x, schemes.BATCH_NORM_1D).var.dtype).endswith(wide)
     assert str(result.statistics.var.dtype).endswith(wide)
     assert str(result.statistics.count.dtype).endswith("int64")
     assert all(g.dtype == x.dtype for g in backward(dy, x, schemes.BATCH_NORM_1D, gamma))
@@ -673,7 +674,7 @@ def test_refuses_parameters_that_would_broadcast(name, x, scheme, shape, message
     with pytest.raises(ValueError, match=f"{name} {message}" if message[0] == "h" else message):
         normalize(x, scheme, **{name: np.ones(shape)})
     if name == "gamma":
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=f"gamma {message}" if message[0] == "h" else message):
             backward(x, x, scheme, gamma=np.ones(shape))
 
 
@@ -684,6 +685,7 @@ def test_refuses_parameters_that_the_layer_lacks():
     bare = schemes.Scheme("bare", "n d", stats="n")
     with pytest.raises(ValueError, match="gamma was given, but bare has no gamma"):
         normalize(X, bare, np.ones(3))
+    assert backward(X, X, bare)[1:] == (None, None)
     with pytest.raises(ValueError, match="running was given, but LayerNorm keeps no running"):
         normalize(X, LN, running=(np.zeros(3), np.ones(3)))
 
@@ -740,7 +742,9 @@ def test_refuses_masks(library):
         call(np.ones((2, 3, 4), bool))
     with pytest.raises(ValueError, match=r"mask has shape \(3,\).*expected \(2, 3\)"):
         call(np.ones(3, bool))
-    with pytest.raises(ValueError, match=r"every cell of the group d=0 of BatchNorm pooled"):
+    with pytest.raises(
+        ValueError, match=r"group d=0 of BatchNorm pooled .*; expected at least one real cell in"
+    ):
         call(np.zeros((2, 3), bool))
     with pytest.raises(ValueError, match=r"every cell of the group t=1, d=0 of BatchNorm per"):
         call(np.array([[True, False, True]] * 2), schemes.BATCH_NORM_PER_STEP)
@@ -760,6 +764,10 @@ def test_padding_may_hide_a_whole_token_and_running_statistics_any_group():
     running = np.zeros(4), np.ones(4)
     output = normalize(x, schemes.BATCH_NORM_POOLED, mask=nothing, running=running).output
     assert (output == 0).all()
+    grads = backward(x, x, schemes.BATCH_NORM_POOLED, mask=nothing, running=running)
+    assert all((grad == 0).all() for grad in grads)
+    with pytest.raises(ValueError, match="every cell of the group d=0"):
+        backward(x, x, schemes.BATCH_NORM_POOLED, mask=nothing)
 
 
 def test_refuses_dy():
