@@ -38,7 +38,7 @@ def shared_folder(tmp_path_factory, worker_id):
 
 
 @pytest.fixture(scope="session")
-def executions(pytestconfig, shared_folder):
+def executions(pytestconfig):
     """Every notebook of the book, executed: by stem, e.g. ``executions["index"].values["mu"]``."""
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
 
@@ -47,8 +47,7 @@ def executions(pytestconfig, shared_folder):
             print(line, flush=True)
 
     folder = cache_folder(ROOT / "_build" / ".execution", ROOT / "requirements.txt")
-    with FileLock(shared_folder / "executions.lock"):
-        executions = execute_all(NOTEBOOKS, folder, report=report)
+    executions = execute_all(NOTEBOOKS, folder, report=report)
     return {path.stem: execution for path, execution in executions.items()}
 
 
