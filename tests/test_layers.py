@@ -405,7 +405,12 @@ def test_the_grid_has_both_outcomes_for_every_layer():
 @pytest.mark.parametrize(
     ("make", "shape", "error", "message"),
     [
-        (lambda: layers.BatchNorm1d(3), (1, 3), ValueError, "more than 1 value per channel"),
+        (
+            lambda: layers.BatchNorm1d(3),
+            (1, 3),
+            ValueError,
+            r"^Expected more than 1 value per channel when training, got input size .*\[1, 3\]",
+        ),
         (lambda: layers.BatchNorm1d(3, eps=0.0), (2, 3), ValueError, "eps must be positive"),
         (lambda: layers.BatchNorm1d(3, eps=-1.0).eval(), (2, 3), ValueError, "non-negative, .* -1"),
         (lambda: layers.BatchNorm1d(2), (2, 4, 2), RuntimeError, "contain 4 elements not 2"),
@@ -415,10 +420,29 @@ def test_the_grid_has_both_outcomes_for_every_layer():
         (lambda: layers.InstanceNorm2d(3, affine=True), (2, 4, 2, 2), ValueError, r"dim=1 .*\(3\)"),
         (lambda: layers.GroupNorm(4, 6), None, ValueError, r"\(6\) must be divisible .*\(4\)"),
         (lambda: layers.GroupNorm(0, 6), None, ValueError, r"\(6\) must be divisible .*\(0\)"),
-        (lambda: layers.GroupNorm(2, 6), (2, 4), RuntimeError, r"shape \[6\] .* \[2, 4\]"),
+        (
+            lambda: layers.GroupNorm(2, 6),
+            (2, 4),
+            RuntimeError,
+            r"^Expected weight to be a vector of size equal to the number of channels in input, "
+            r"but got weight of shape \[6\] and input of shape \[2, 4\]$",
+        ),
+        (
+            lambda: layers.GroupNorm(2, 2),
+            (1, 2),
+            ValueError,
+            r"^Expected more than 1 value per channel when training, got input size .*\[1, 2\]\) "
+            "in 2 groups$",
+        ),
         (lambda: layers.GroupNorm(2, 6), (6,), RuntimeError, "at least 2 dimensions"),
         (lambda: layers.LayerNorm([3, 5]), (3, 6), RuntimeError, r"\[\*, 3, 5\], .* size\[3, 6\]"),
-        (lambda: layers.LayerNorm(()), (3,), RuntimeError, "at least 1-dimensional"),
+        (
+            lambda: layers.LayerNorm(()),
+            (3,),
+            RuntimeError,
+            "^Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
+            r"one element, but got normalized_shape = \[\]$",
+        ),
         (lambda: layers.RMSNorm([3, 5]), (5,), ValueError, "at least 2 dimensions, but got 1"),
     ],
 )
@@ -437,6 +461,33 @@ def test_messages_about_dtypes_name_both(layer):
         NotImplementedError, match=r"not implemented for torch.int64; expected floats"
     ):
         layer(torch.zeros(2, 3, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("name", ["weight", "bias"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: layers.BatchNorm1d(3),
+        lambda: layers.InstanceNorm1d(3, affine=True),
+        lambda: layers.GroupNorm(1, 3),
+        lambda: layers.LayerNorm(4),
+    ],
+)
+def test_each_parameter_has_the_dtype_of_the_input(make, name):
+    layer, x = make().double(), torch.rand(2, 3, 4, dtype=torch.float64)
+    assert layer(x).dtype == torch.float64
+    parameter = getattr(layer, name)
+    parameter.data = parameter.data.float()
+    with pytest.raises(RuntimeError, match="mixed dtype"):
+        layer(x)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_docstrings_tell_shapes_and_have_an_example(name):
+    text = getattr(layers, name).__doc__
+    assert "(N, " in text or "(*, " in text
+    assert "{" not in text
+    assert f"{name}(" in text.split(">>> ", 1)[1]
 
 
 def test_instance_norm_warns_of_channels_it_does_not_use():
