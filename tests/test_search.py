@@ -40,6 +40,12 @@ def test_search_finds(query, title, book, visit):
     assert any(found.startswith(title) for found in titles(visit, book, query))
 
 
+def test_a_section_named_by_what_was_typed_comes_first(book, visit):
+    query = "Expected more than 1 value per channel"
+    first = titles(visit, book, query)[0]
+    assert first.startswith(f"Symptoms: from the error to its cause > {query}")
+
+
 def test_what_is_nowhere_is_not_found(book, visit):
     opened = visit(book / "search.html")
     opened.page.goto(f"{(book / 'search.html').as_uri()}?q=xyzzyplugh")

@@ -2,9 +2,15 @@
 
 from pathlib import Path
 
+FOLDER = Path(__file__).parent
+
 
 def add_templates(app, config):
-    config.templates_path.insert(0, str(Path(__file__).with_name("templates")))
+    config.templates_path.insert(0, str(FOLDER / "templates"))
+
+
+def choose_scores(app, config):
+    config.html_search_scorer = str(FOLDER / "search_scorer.js")
 
 
 def keep_own_scripts(app, pagename, templatename, context, doctree):
@@ -19,4 +25,5 @@ def keep_own_scripts(app, pagename, templatename, context, doctree):
 
 def setup(app):
     app.connect("config-inited", add_templates)
+    app.connect("config-inited", choose_scores)
     app.connect("html-page-context", keep_own_scripts, priority=900)
