@@ -38,6 +38,7 @@ def test_records_are_of_the_present_code(experiment):
     assert experiment.pending() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=by_name)
 def test_a_sample_comes_out_again(experiment):
     differences = [line for config in experiment.sample() for line in experiment.check(config)]
@@ -91,6 +92,7 @@ def test_reading_records_needs_no_torch():
     assert output.stdout.strip() == "False"
 
 
+@pytest.mark.slow
 def test_a_run_in_another_process_is_the_same():
     """With other settings for threads, as well."""
     experiment = EXPERIMENTS[0]
