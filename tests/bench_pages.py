@@ -27,6 +27,7 @@ from playwright.sync_api import sync_playwright
 
 from bench import Row, show
 from helpers import PAGES, PATIENCE, ROOT, build_book
+from normbook.pdf import launch_chromium
 from normbook.sphinxext.execute import cache_folder, execute_all
 from normbook.sphinxext.maths import mathjax_folder
 from normbook.sphinxext.minify import minify
@@ -189,9 +190,7 @@ def visit(browser, address, slow=False):
 def rows(book):
     """Measure the heaviest page of the built book."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
+        browser = launch_chromium(playwright)
         pages = [heaviest_page(book)]
         try:
             pages.append(build_default(pages[0].stem, Path(folder)))

@@ -5,13 +5,13 @@ to a group for the first time, most come back to one. No frame is painted betwee
 in software would take the processor from what is measured.
 """
 
-import shutil
 import tempfile
 
 import numpy as np
 from playwright.sync_api import sync_playwright
 
 from bench import Row, show
+from normbook.pdf import launch_chromium
 from normbook.scheme import BATCH_NORM_2D
 from normbook.widgets import SharedStatistics
 from widget_page import write_page
@@ -45,9 +45,7 @@ def hover_times(browser, shape, scheme=BATCH_NORM_2D):
 
 def rows():
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
+        browser = launch_chromium(playwright)
         for cells, shape in SHAPES.items():
             half, most = np.percentile(hover_times(browser, shape), (50, 95))
             yield Row(f"move of the pointer, {cells} cells, median", half, "ms")

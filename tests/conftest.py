@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -14,6 +13,7 @@ import pytest
 from filelock import FileLock
 from playwright.sync_api import sync_playwright
 
+from normbook.pdf import launch_chromium
 from normbook.sphinxext.execute import cache_folder, execute_all
 
 pytest.register_assert_rewrite("helpers")  # so that its assertions tell the values
@@ -75,10 +75,7 @@ def book(build):
 @pytest.fixture(scope="session")
 def browser():
     with sync_playwright() as playwright:
-        # The system's Chromium, else the one that `playwright install chromium` gets.
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
+        browser = launch_chromium(playwright)
         yield browser
         browser.close()
 

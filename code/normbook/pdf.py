@@ -14,8 +14,8 @@ from io import BytesIO
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
+from playwright.sync_api import Browser, Playwright, sync_playwright
 from playwright.sync_api import Page as BrowserPage
-from playwright.sync_api import sync_playwright
 from pypdf import PageObject, PdfReader, PdfWriter
 from pypdf.generic import Destination, Fit, NameObject, TextStringObject
 
@@ -111,6 +111,11 @@ class Printed:
         return self.first + number, Fit.xyz(top=destination.top)
 
 
+def launch_chromium(playwright: Playwright) -> Browser:
+    """The system's Chromium, else the one that ``playwright install chromium`` gets."""
+    return playwright.chromium.launch(executable_path=shutil.which("chromium"))
+
+
 def print_book(
     folder: Path, target: Path, solutions: bool = False, report: Callable[[str], object] = print
 ) -> None:
@@ -122,8 +127,7 @@ def print_book(
     report : gets a line for each page, and one if this machine has no font with Chinese characters.
     """
     with sync_playwright() as playwright:
-        # The system's Chromium, else the one that `playwright install chromium` gets.
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
+        browser = launch_chromium(playwright)
         page = browser.new_page(color_scheme="light")
         _open(page, (folder / "index.html").resolve().as_uri())
         book = page.locator(".navbar-brand").first.inner_text().strip()

@@ -39,6 +39,7 @@ def setup(app):
     )
 
     parts = (
+        integrity,  # before anything is written
         execute,
         highlight,
         maths,
@@ -52,6 +53,6 @@ def setup(app):
         status,
         weight,
     )
-    for part in (integrity, *parts):
+    for part in parts:
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
