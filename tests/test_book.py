@@ -130,3 +130,12 @@ def test_downloads_are_the_notebooks_without_outputs(path, book):
     page = book / path.relative_to(ROOT).with_suffix(".html")
     links = [page.parent / a["href"] for a in parse(page).find_all("a", href=True)]
     assert download.resolve() in [link.resolve() for link in links]
+
+
+@pages
+def test_no_figure_needs_a_pattern_of_a_hidden_picture(page, book):
+    """A widget that lives hides its picture, and browsers take the first pattern of a name."""
+    soup = parse(book / f"{page}.html")
+    hidden = {pattern["id"] for pattern in soup.select(".nb-widget-picture pattern")}
+    shown = {pattern["id"] for pattern in soup.select("pattern:not(.nb-widget-picture *)")}
+    assert hidden.isdisjoint(shown)

@@ -167,6 +167,19 @@ def test_ids_are_unique_among_figures():
     assert len(set(ids)) == len(ids) > 0
 
 
+def test_figures_of_one_tensor_have_patterns_of_their_own():
+    """Else a figure had none where another one, with the same, is hidden."""
+    figures = [draw_sharing(LAYER_NORM_CHW, x=FEATURE_MAPS.x, caption=c) for c in ("a", "b")]
+    ids = [{e.get("id") for e in parse(figure).iter("pattern")} for figure in figures]
+    assert ids[0].isdisjoint(ids[1])
+
+
+def test_every_pattern_that_is_named_is_there():
+    figure = draw_sharing(BATCH_NORM_2D, x=FEATURE_MAPS.x, caption="c")  # with a legend
+    named = set(re.findall(r"url\(#(\w+)\)", figure._repr_html_()))
+    assert named == {e.get("id") for e in parse(figure).iter("pattern")} != set()
+
+
 def test_bad_arguments_are_named():
     x = np.zeros((2, 3))
     with pytest.raises(ValueError, match="share='gamma'"):

@@ -116,10 +116,11 @@ def draw_sharing(
         raise ValueError(f"share={share!r}; expected 'statistics' or 'parameters'")
     if show not in ("values", "groups"):
         raise ValueError(f"show={show!r}; expected 'values' or 'groups'")
-    return Figure(tuple(_panel(scheme, x, share, show, mask) for scheme in schemes), caption)
+    panels = tuple(_panel(scheme, x, share, show, mask, caption) for scheme in schemes)
+    return Figure(panels, caption)
 
 
-def _panel(scheme, x, share, show, mask):
+def _panel(scheme, x, share, show, mask, caption):
     if share == "statistics":
         groups, title = scheme.groups(x.shape, mask), scheme.summary
     else:
@@ -136,12 +137,16 @@ def _panel(scheme, x, share, show, mask):
     if mask is not None and share == "statistics":
         alt += ", whose padding takes no part"
     heading = f"<p><strong>{html.escape(scheme.name)}</strong><br/>{html.escape(title)}</p>"
-    legend = _legend(scheme, x, mask) if share == "statistics" and count <= len(PALETTE) else ""
-    cells = _draw_cells(scheme.cells, groups, texts, alt, *(SMALL_CELL if small else CELL))
+    # A pattern that is defined in a hidden figure as well may count as hidden.
+    prefix = "p" + hashlib.sha256(f"{caption}{alt}{texts}".encode()).hexdigest()[:8]
+    size = SMALL_CELL if small else CELL
+    cells = _draw_cells(scheme.cells, groups, texts, alt, prefix, *size)
+    listed = share == "statistics" and count <= len(PALETTE)
+    legend = _legend(scheme, x, mask, prefix) if listed else ""
     return f'<div class="nb-panel">{heading}{cells}{legend}</div>'
 
 
-def _draw_cells(cells, groups, texts, alt, side, font):
+def _draw_cells(cells, groups, texts, alt, prefix, side, font):
     """The SVG of a tensor: a map of cells for every sample and channel (or token, or row)."""
     shape = groups.shape
     if not 2 <= len(shape) <= 4:
@@ -161,7 +166,6 @@ def _draw_cells(cells, groups, texts, alt, side, font):
     step_y = map_height + (GAP + LABEL if every_map else 6)
     second = AXIS_NAMES[cells.replace("(", "").split()[1]].replace("group", "channel")
 
-    prefix = "p" + hashlib.sha256(f"{alt}{texts}".encode()).hexdigest()[:8]
     used = sorted({int(group) % len(LOOKS) for group in groups.ravel() if group >= 0})
     body = [_pattern(prefix, i) for i in used]
     for row in range(n):
@@ -219,18 +223,16 @@ def _label(x, y, text):
     return f'<text class="nb-label" x="{x:g}" y="{y:g}">{html.escape(text)}</text>'
 
 
-def _legend(scheme, x, mask):
+def _legend(scheme, x, mask, prefix):
     """The groups by name, each with its swatch, its number of cells, mean and variance."""
     mean, var, count = (value.ravel().tolist() for value in statistics(x, scheme, mask))
     items = []
     for group, label in enumerate(scheme.group_labels(x.shape)):
         if not count[group]:  # all its cells are masked, so it has neither mean nor variance
             continue
-        prefix = "l" + hashlib.sha256(f"{scheme}{label}{x.shape}".encode()).hexdigest()[:8]
         swatch = (
-            f'<svg aria-hidden="true" width="18" height="18">{_pattern(prefix, group)}'
-            f'<rect x="1" y="1" width="16" height="16" rx="3" fill="url(#{prefix}{group})" '
-            f'stroke="{PALETTE[group]}"/></svg>'
+            '<svg aria-hidden="true" width="18" height="18"><rect x="1" y="1" width="16" '
+            f'height="16" rx="3" fill="url(#{prefix}{group})" stroke="{PALETTE[group]}"/></svg>'
         )
         numbers = f"{count[group]} cells, μ {_short(mean[group])}, σ² {_short(var[group])}"
         items.append(f"<li>{swatch}<span><b>{label or 'all'}</b> {numbers}</span></li>")
