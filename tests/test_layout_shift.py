@@ -30,6 +30,44 @@ def test_nothing_jumps(name, width, book, browser):
     assert score(browser, book / f"chapters/{name}.html", width) < 0.02
 
 
+SKIPPED = """[...document.querySelectorAll(".bd-article > section > section")].map(
+    section => getComputedStyle(section).contentVisibility === "auto")"""
+# Runs before the page: asks as it has loaded, before its own scripts hear of it.
+ASK = f"""addEventListener("load", () => {{ window.skipped = {SKIPPED}; }})"""
+PLACES = """[...document.querySelectorAll(".bd-article *")].flatMap(element => {
+    const { x, y, width } = element.getBoundingClientRect();
+    return width && y < innerHeight ? [[element.tagName, x, y, width]] : [];
+})"""
+
+
+def test_sections_further_down_are_laid_out_once_the_page_has_loaded(book, browser):
+    address = (book / "chapters/rnn.html").as_uri()
+    page = open_page(browser, address, script=ASK).page
+    first, *others = page.evaluate("skipped")
+    assert not first
+    assert others and all(others)
+    assert not any(page.evaluate(SKIPPED))
+    # Whoever comes back, or to a section, needs the height of what is above.
+    page.reload()
+    assert not any(page.evaluate("skipped"))
+    page.context.close()
+    page = open_page(browser, f"{address}#summary", script=ASK).page
+    assert not any(page.evaluate("skipped"))
+    page.context.close()
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_nothing_in_view_moves_when_the_rest_is_laid_out(width, book, visit):
+    page = visit(book / "chapters/before_you_start.html", width=width).page
+    page.set_viewport_size({"width": width, "height": 2500})  # some of the sections
+    wait_for_widgets(page)
+    places = page.evaluate(PLACES)
+    page.evaluate("document.documentElement.classList.add('nb-loading')")
+    page.evaluate(SETTLED)
+    assert page.evaluate(SKIPPED).count(True) > 1
+    assert page.evaluate(PLACES) == places
+
+
 def test_a_jump_would_be_noticed(tmp_path, browser):
     """Otherwise the test above would prove nothing."""
     (tmp_path / "page.html").write_text(

@@ -12,7 +12,7 @@ from normbook.sphinxext.maths import font_folder
 from normbook.sphinxext.weight import lighten, write_font, written_characters
 
 BUDGET = 250_000  # bytes, compressed, without images
-ASSETS = {"_static/page.css", "_static/page.js", "_static/theme.js"}
+ASSETS = {"_static/page.css", "_static/page.js", "_static/before_paint.js"}
 SEARCH = {"_static/language_data.js", "_static/searchtools.js", "searchindex.js"}
 
 

@@ -40,8 +40,8 @@ SCRIPTS = (
     "mend.js",
     "print.js",
 )
-# What not every page loads: of the search, and of widgets.
-OTHER_SCRIPTS = ("searchtools.js", "language_data.js", "widget_host.js")
+# What pages load apart: before they are painted, for the search, and for widgets.
+OTHER_SCRIPTS = ("before_paint.js", "searchtools.js", "language_data.js", "widget_host.js")
 
 WORD = re.compile(r"[\w-]+")
 VARIABLE = re.compile(r"(--[\w-]+)\s*[,)]")  # in var()
