@@ -123,6 +123,10 @@ def test_search_works_under_the_policy(book, serve, visit):
     page.wait_for_url("**/search.html?q=normalization")
     page.locator("#search-results li a").first.wait_for()
     assert page.locator("input:focus").count() == 1
+    page.locator("#search-results li a").first.click()
+    page.locator(".highlighted").first.wait_for()
+    page.get_by_text("Hide Search Matches").click()
+    assert page.locator(".highlighted").count() == 0
     check(visit)
 
 

@@ -46,7 +46,9 @@ def test_a_section_named_by_what_was_typed_comes_first(book, visit):
     assert first.startswith(f"Symptoms: from the error to its cause > {query}")
 
 
-def test_what_is_nowhere_is_not_found(book, visit):
+@pytest.mark.parametrize("query", ["xyzzyplugh", "constructor", "__proto__"])
+def test_a_search_that_finds_nothing_says_so(query, book, visit):
+    """Also of words that JavaScript has a meaning for."""
     opened = visit(book / "search.html")
-    opened.page.goto(f"{(book / 'search.html').as_uri()}?q=xyzzyplugh")
+    opened.page.goto(f"{(book / 'search.html').as_uri()}?q={query}")
     opened.page.get_by_text("did not match any documents").wait_for()

@@ -1,6 +1,14 @@
 // Sphinx's own scores, but a section whose title has all that was typed comes before other pages.
 var Scorer = {
-  score: ([, , anchor, description, score]) => (anchor && !description ? score + 20 : score),
+  score(result) {
+    const [document, title, anchor, description, score] = result;
+    // Sphinx writes titles as HTML, and the names of files into addresses, as they are.
+    const escape = (text) => text.replace(/[&<]/g, (c) => `&#${c.charCodeAt()};`);
+    result[0] = document.split("/").map(encodeURIComponent).join("/");
+    result[1] = escape(title);
+    if (description) result[3] = escape(description);
+    return anchor && !description ? score + 20 : score;
+  },
   objNameMatch: 11,
   objPartialMatch: 6,
   objPrio: { 0: 15, 1: 5, 2: -5 },
@@ -10,3 +18,5 @@ var Scorer = {
   term: 5,
   partialTerm: 2,
 };
+// Of these Sphinx would find what every object has, and stop.
+stopwords.push("constructor", "__proto__");

@@ -4,6 +4,7 @@ import platform
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from urllib.parse import quote
 
 from packaging.requirements import InvalidRequirement, Requirement
 from sphinx.util.docutils import SphinxDirective
@@ -14,8 +15,9 @@ from normbook.sphinxext.execute import Execution
 def notebooks_table(executions: Iterable[Execution]) -> str:
     """The runs as a table in Markdown; a link without a text gets the title of its page."""
     executions = list(executions)
+    # What MyST leaves as it is in an address must be so; all else stays text.
     rows = [
-        f"| []({execution.path.name}) | {execution.seconds:.1f} s "
+        f"| []({quote(execution.path.name, safe=';/?:@&=+$,')}) | {execution.seconds:.1f} s "
         f"| {'✗' if execution.error else '✓'} |"
         for execution in executions
     ]

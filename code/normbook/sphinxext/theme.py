@@ -1,6 +1,9 @@
 """The theme as the book has it: templates in ``templates/`` go before the theme's."""
 
 from pathlib import Path
+from urllib.parse import quote
+
+from markupsafe import escape
 
 FOLDER = Path(__file__).parent
 
@@ -23,7 +26,31 @@ def keep_own_scripts(app, pagename, templatename, context, doctree):
     ]
 
 
+def escape_names(app, pagename, templatename, context, doctree):
+    """Titles and names of files, which the theme writes into a page as they are, stay text."""
+    for name in {"pagetitle", "root_title"} & context.keys():
+        context[name] = escape(context[name])  # once: templates know that it is
+    for button in context["header_buttons"]:
+        for link in button.get("buttons", [button]):
+            if "url" in link:
+                # What is an address already stays; so does "%", unless it is in a file's name.
+                local = link["url"].startswith(context["pathto"]("_sources", 1))
+                link["url"] = quote(link["url"], safe="/" if local else "/:?=&#%+@~")
+
+
+def write_start(app, exception):
+    """Write the ``index.html`` that leads to the first page, if that has another name."""
+    root = app.config.root_doc
+    if exception or app.builder.name != "html" or root == "index":
+        return
+    address = escape(app.builder.get_target_uri(root))
+    text = f'<meta http-equiv="Refresh" content="0; url={address}" />\n'
+    Path(app.outdir, "index.html").write_text(text, encoding="utf8")
+
+
 def setup(app):
     app.connect("config-inited", add_templates)
     app.connect("config-inited", choose_scores)
     app.connect("html-page-context", keep_own_scripts, priority=900)
+    app.connect("html-page-context", escape_names, priority=900)
+    app.connect("build-finished", write_start)

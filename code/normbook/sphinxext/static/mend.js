@@ -1,10 +1,15 @@
 // What the theme's scripts and Sphinx's leave to do.
 (() => {
   "use strict";
-  // For these buttons the theme writes code into the page, which a strict policy forbids.
-  document.addEventListener("click", ({ target }) => {
-    if (target.closest(".btn-download-pdf-button")) print();
-    if (target.closest(".btn-fullscreen-button")) toggleFullScreen();
+  // For these they write code into the page, which a strict policy forbids.
+  document.addEventListener("click", (event) => {
+    const on = (selector) => event.target.closest(selector);
+    if (on(".btn-download-pdf-button")) print();
+    if (on(".btn-fullscreen-button")) toggleFullScreen();
+    if (on("#searchbox a")) {
+      event.preventDefault();
+      SphinxHighlight.hideSearchWords();
+    }
   });
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelector(".bd-search-container input")?.focus();
