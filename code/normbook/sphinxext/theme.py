@@ -6,6 +6,7 @@ from urllib.parse import quote
 from markupsafe import escape
 
 FOLDER = Path(__file__).parent
+FOLD = '<summary aria-label="Toggle hidden content">'  # as myst-nb writes it
 
 
 def add_templates(app, config):
@@ -38,6 +39,12 @@ def escape_names(app, pagename, templatename, context, doctree):
                 link["url"] = quote(link["url"], safe="/" if local else "/:?=&#%+@~")
 
 
+def name_folds(app, pagename, templatename, context, doctree):
+    """Folded code is named by what is to be read there, such as "Show the code"."""
+    if "body" in context:
+        context["body"] = context["body"].replace(FOLD, "<summary>")
+
+
 def write_start(app, exception):
     """Write the ``index.html`` that leads to the first page, if that has another name."""
     root = app.config.root_doc
@@ -53,4 +60,5 @@ def setup(app):
     app.connect("config-inited", choose_scores)
     app.connect("html-page-context", keep_own_scripts, priority=900)
     app.connect("html-page-context", escape_names, priority=900)
+    app.connect("html-page-context", name_folds)
     app.connect("build-finished", write_start)
