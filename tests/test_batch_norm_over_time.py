@@ -118,6 +118,23 @@ def test_pooled_is_batch_norm_of_packed_steps(lengths, momentum, affine):
         close(output[mask], copy.deepcopy(theirs)(x[mask]))
 
 
+@pytest.mark.parametrize("lengths", [[5, 5, 5], [5, 2, 1], [1, 1, 0]])
+def test_pooled_is_told_of_padding(lengths):
+    """With gradients; and whatever lies in the padding. A sample may be nothing but padding."""
+    ours = prepared(lambda **kwargs: BatchNormPooled(3, **kwargs))
+    theirs = nn.BatchNorm1d(3, dtype=torch.float64)
+    theirs.load_state_dict(ours.state_dict())
+    real = mask_of(lengths, 5)
+    x, dy = sample(3, 5, 3).requires_grad_(), sample(3, 5, 3, seed=9)
+    junk = torch.where(real[..., None], x, torch.nan)
+    output, expected = ours(junk, padding=~real), theirs(x[real])
+    close(output[real], expected)
+    assert (output[~real] == 0).all()
+    gradients = [torch.autograd.grad(y, x, g) for y, g in ((output, dy), (expected, dy[real]))]
+    close(*gradients)
+    close(list(ours.buffers()), list(theirs.buffers()))
+
+
 def test_without_lengths_every_step_is_real():
     x = sample(4, 5, 3)
     per_step, pooled = prepared(LAYERS[0][1]), prepared(LAYERS[1][1])
@@ -289,6 +306,8 @@ def test_state_dict(make):
 
 # Errors
 
+STEPS, REAL = torch.zeros(2, 5, 3), mask_of([5, 5], 5)
+
 
 @pytest.mark.parametrize(
     ("attempt", "error", "message"),
@@ -303,6 +322,13 @@ def test_state_dict(make):
         (lambda _, b: b(torch.zeros(1, 5, 3), [1]), ValueError, "more than 1 value per channel"),
         (lambda a, _: a(torch.zeros(2, 5, 3), [5, 9]), ValueError, "length of sample 1 is 9"),
         (lambda _, b: b(torch.zeros(2, 5, 3), [5]), ValueError, "one for each of 2 samples"),
+        (
+            lambda _, b: b(STEPS, padding=REAL[:, 1:]),
+            ValueError,
+            r"padding .* \(2, 4\); .* \(2, 5\)",
+        ),
+        (lambda _, b: b(STEPS, padding=REAL.long()), TypeError, "padding has dtype torch.int64"),
+        (lambda _, b: b(STEPS, [5, 5], ~REAL), TypeError, "lengths and padding are both given"),
         (lambda *_: BatchNormPerStep(3, 0), ValueError, "num_steps is 0"),
         (lambda *_: BatchNormPerStep(3.0, 2), TypeError, "num_features is 3.0"),
         (lambda *_: BatchNormPerStep(3, 2, beyond="first"), ValueError, "beyond is 'first'"),

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 import helpers
+from normbook.batch_norm_over_time import BatchNormPooled
 from normbook.layers import LayerNorm, RMSNorm
 from normbook.transformer import (
     DynamicTanh,
     Encoder,
     EncoderLayer,
-    PooledBatchNorm,
     SelfAttention,
 )
 
@@ -25,7 +25,7 @@ TESTED = set()
 about = partial(helpers.about, TESTED)
 
 PLACEMENTS = {"post": {}, "pre": {"norm_first": True}, "output": {"norm_output": True}}
-NORMS = {"layer": LayerNorm, "rms": RMSNorm, "batch": PooledBatchNorm}
+NORMS = {"layer": LayerNorm, "rms": RMSNorm, "batch": BatchNormPooled}
 PER_TOKEN = {name: NORMS[name] for name in ("layer", "rms")}
 every_placement = pytest.mark.parametrize("placement", PLACEMENTS.values(), ids=PLACEMENTS)
 every_norm = pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
@@ -294,7 +294,7 @@ def test_placements(placement, norm):
     x = sample(3, 5, 8)
 
     def normalize(x, own):
-        if norm is PooledBatchNorm:
+        if norm is BatchNormPooled:
             flat = F.batch_norm(x.flatten(0, 1), None, None, own.weight, own.bias, training=True)
             return flat.view_as(x)
         if norm is RMSNorm:
@@ -334,39 +334,19 @@ def test_norm_at_the_end_of_a_stack(placement, norm):
 
 
 def test_norm_is_made_from_the_number_of_features():
-    norms = [PooledBatchNorm, partial(RMSNorm, eps=0.5), nn.Identity, lambda d: LayerNorm(d, 0.25)]
+    norms = [BatchNormPooled, partial(RMSNorm, eps=0.5), nn.Identity, lambda d: LayerNorm(d, 0.25)]
     made = [EncoderLayer(8, 2, 16, norm=norm).norm1 for norm in norms]
-    assert [type(norm) for norm in made] == [PooledBatchNorm, RMSNorm, nn.Identity, LayerNorm]
+    assert [type(norm) for norm in made] == [BatchNormPooled, RMSNorm, nn.Identity, LayerNorm]
     assert (made[1].eps, made[3].eps) == (0.5, 0.25)
     plain = EncoderLayer(8, 2, 16, layer_norm_eps=0.125, bias=False).norm2
     assert (type(plain), plain.eps, plain.bias) == (LayerNorm, 0.125, None)
 
 
 def test_dtype_reaches_every_parameter():
-    options = {"norm": PooledBatchNorm, "qk_norm": RMSNorm, "dtype": torch.float32}
+    options = {"norm": BatchNormPooled, "qk_norm": RMSNorm, "dtype": torch.float32}
     model = Encoder(2, 8, 2, 16, norm_first=True, **options)
     assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert model(sample(2, 3, 8).float()).dtype == torch.float32
-
-
-@pytest.mark.parametrize("momentum", [0.1, None])
-def test_pooled_batch_norm(momentum):
-    """torch's batch norm of the real tokens, packed; running statistics and gradients included."""
-    ours, theirs = PooledBatchNorm(4, momentum=momentum), nn.BatchNorm1d(4, momentum=momentum)
-    theirs.load_state_dict(shake(ours).state_dict())
-    for seed, lengths in enumerate([[5, 5, 5], [5, 2, 1], [1, 1, 0]]):
-        padding = hide_after(lengths, 5)
-        x, dy = sample(3, 5, 4, seed=seed).requires_grad_(), sample(3, 5, 4, seed=seed + 9)
-        junk = torch.where(padding[..., None], torch.nan, x)
-        output, expected = ours(junk, padding), theirs(x[~padding])
-        close(output[~padding], expected)
-        assert (output[padding] == 0).all()
-        (dx,) = torch.autograd.grad(output, x, dy)
-        (expected,) = torch.autograd.grad(expected, x, dy[~padding])
-        close(dx, expected)
-        close(list(ours.buffers()), list(theirs.buffers()))
-    ours.eval(), theirs.eval()
-    close(ours(x), theirs(x.flatten(0, 1)).view_as(x))
 
 
 def test_dynamic_tanh():
@@ -480,7 +460,7 @@ def test_padding_never_changes_real_tokens(placement, norm, lengths, more, seed)
     longer[still] = torch.nan
     y = model(x, src_key_padding_mask=padding)[~padding]
     close(model(longer, src_key_padding_mask=still)[~still], y)
-    if norm is not PooledBatchNorm:
+    if norm is not BatchNormPooled:
         alone = [model(x[i : i + 1, :length])[0] for i, length in enumerate(lengths)]
         close(torch.cat(alone), y)
 
@@ -507,7 +487,7 @@ def test_no_sample_sees_another_one(options):
 @every_placement
 def test_batch_norm_sees_later_tokens_and_other_samples(placement):
     """In train mode. In eval mode, its statistics are constants, and it sees nothing."""
-    model, x = build(norm=PooledBatchNorm, **placement), sample(2, 7, 8)
+    model, x = build(norm=BatchNormPooled, **placement), sample(2, 7, 8)
     later, other = x.clone(), x.clone()
     later[0, 6] = sample(8, seed=1)
     other[1] = sample(7, 8, seed=1)
@@ -538,7 +518,7 @@ def test_alone_or_in_a_batch(options):
 
 
 def test_one_token_alone_has_no_batch_statistics():
-    model = build(norm=PooledBatchNorm)
+    model = build(norm=BatchNormPooled)
     with pytest.raises(ValueError, match="Expected more than 1 value per channel when training"):
         model(sample(1, 1, 8))
     with pytest.raises(ValueError, match="Expected more than 1 value per channel when training"):

@@ -145,14 +145,15 @@ class BatchNormPerStep(nn.Module):
 class BatchNormPooled(BatchNorm1d):
     """Batch norm pooled over time: a mean and a variance per feature, from all real steps.
 
-    Input (N, T, num_features), padded, with N `lengths` if they differ. gamma, beta and running
-    statistics are (num_features,), whatever the number of steps: it is batch norm of the packed
-    steps. It averages over steps yet to come, so it can't stand inside a recurrence: it is for the
-    input, W_ih x_t of all steps, or for finished outputs.
+    Input (N, T, num_features), padded. What is padding, N `lengths` tell, or a boolean `padding`
+    (N, T), True for padding. gamma, beta and running statistics are (num_features,), whatever the
+    number of steps: it is batch norm of the packed steps. It averages over steps yet to come, so it
+    can't stand inside a recurrence: it is for the input, W_ih x_t of all steps, for finished
+    outputs, or for the tokens of a Transformer.
 
     Raises
     ------
-    TypeError : a length is no integer.
+    TypeError : a length is no integer; padding isn't boolean; lengths and padding are both given.
     ValueError : wrong shape; a wrong number of lengths, or one that isn't from 1 to T; in train
         mode, one real step in all.
     RuntimeError : mixed dtypes.
@@ -166,11 +167,17 @@ class BatchNormPooled(BatchNorm1d):
     tensor([-1.2247,  0.0000,  1.2247,  0.0000])
     """
 
-    def forward(self, input, lengths=None):
+    def forward(self, input, lengths=None, padding=None):
         _check_shape(self, input)
-        if lengths is None:
+        if lengths is not None and padding is not None:
+            raise TypeError("lengths and padding are both given; expected one of them")
+        if lengths is None and padding is None:
             return super().forward(input.flatten(0, 1)).view_as(input)
-        mask = _mask(lengths, input)
+        if padding is None:
+            mask = _mask(lengths, input)
+        else:
+            check_padding(padding, input)
+            mask = ~padding
         output = super().forward(input[mask])
         return torch.zeros_like(input).index_put((mask,), output)
 
@@ -187,3 +194,26 @@ def _mask(lengths, input):
     """True for a real step: (N, T)."""
     lengths = check_lengths(lengths, input).to(input.device)
     return torch.arange(input.shape[1], device=input.device) < lengths[:, None]
+
+
+def check_padding(padding, input, name="padding"):
+    """Check that `padding`, named so in errors, is boolean and (N, T), as the input's first axes.
+
+    Raises
+    ------
+    TypeError : it isn't boolean.
+    ValueError : wrong shape.
+
+    Examples
+    --------
+    >>> check_padding(torch.tensor([[0, 1]]), torch.zeros(1, 2, 8))
+    Traceback (most recent call last):
+    TypeError: padding has dtype torch.int64; expected bool, True for padding
+    """
+    if padding.dtype != torch.bool:
+        raise TypeError(f"{name} has dtype {padding.dtype}; expected bool, True for padding")
+    if padding.shape != input.shape[:2]:
+        raise ValueError(
+            f"{name} has shape {tuple(padding.shape)}; "
+            f"expected {tuple(input.shape[:2])} by sample and token"
+        )

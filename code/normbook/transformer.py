@@ -17,37 +17,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from normbook.layers import BatchNorm1d, LayerNorm
+from normbook.batch_norm_over_time import BatchNormPooled, check_padding
+from normbook.layers import LayerNorm
 
 Norm = Callable[[int], nn.Module]  # takes a number of features and makes their norm
 
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
-
-
-class PooledBatchNorm(BatchNorm1d):
-    """Batch norm of (N, T, D): one mean and variance per feature, over the tokens of all samples.
-
-    Output as the input. Where the boolean `padding` (N, T) is True, a token takes no part, and its
-    output is 0. Parameters, running statistics and errors are those of `BatchNorm1d`, which sees
-    the real tokens as so many samples.
-
-    Examples
-    --------
-    >>> x = torch.tensor([[[1.0, 1], [2, 4]], [[3, 7], [9, 9]]])
-    >>> padding = torch.tensor([[False, False], [False, True]])
-    >>> PooledBatchNorm(2, affine=False)(x, padding)
-    tensor([[[-1.2247, -1.2247],
-             [ 0.0000,  0.0000]],
-    <BLANKLINE>
-            [[ 1.2247,  1.2247],
-             [ 0.0000,  0.0000]]])
-    """
-
-    def forward(self, input, padding=None):
-        if padding is None:
-            padding = torch.zeros(input.shape[:2], dtype=torch.bool, device=input.device)
-        output = super().forward(input[~padding])
-        return torch.zeros_like(input).index_put((~padding,), output)
 
 
 class DynamicTanh(nn.Module):
@@ -162,7 +137,7 @@ class EncoderLayer(nn.Module):
     layer_norm_eps : the eps of the layer norms, if `norm` is None.
     batch_first : True; it's here for the signature of PyTorch's layer, whose default is False.
     bias : whether the linear maps and the layer norms have one.
-    norm : makes a norm from the number of features, such as `RMSNorm` or `PooledBatchNorm`. None
+    norm : makes a norm from the number of features, such as `RMSNorm` or `BatchNormPooled`. None
         for layer norm.
     qk_norm : as in `SelfAttention`.
 
@@ -302,7 +277,7 @@ class Encoder(nn.Module):
 
 def _normalize(norm, x, padding):
     """Batch norm alone has to be told where the padding is."""
-    return norm(x, padding) if isinstance(norm, PooledBatchNorm) else norm(x)
+    return norm(x, padding=padding) if isinstance(norm, BatchNormPooled) else norm(x)
 
 
 def _merge_masks(src, heads, mask, padding, is_causal):
@@ -321,15 +296,7 @@ def _merge_masks(src, heads, mask, padding, is_causal):
             )
         masks.append(mask if mask.dim() == 2 else mask.reshape(n, heads, t, t))
     if padding is not None:
-        if padding.dtype != torch.bool:
-            raise TypeError(
-                f"src_key_padding_mask has dtype {padding.dtype}; expected bool, True for padding"
-            )
-        if padding.shape != (n, t):
-            raise ValueError(
-                f"src_key_padding_mask has shape {tuple(padding.shape)}; "
-                f"expected {(n, t)} by sample and token"
-            )
+        check_padding(padding, src, "src_key_padding_mask")
         masks.append(padding[:, None, None, :])
     if not masks:
         return None
