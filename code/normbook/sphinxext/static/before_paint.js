@@ -3,6 +3,22 @@
   "use strict";
   const page = document.documentElement;
 
+  // In a sandbox, or where the reader lets no page store anything, to look is an error, at which
+  // the scripts would end. Then what they store lasts as long as the page.
+  for (const name of ["localStorage", "sessionStorage"]) {
+    try {
+      window[name].getItem("mode");
+    } catch {
+      const stored = new Map();
+      const value = {
+        getItem: (key) => stored.get(key) ?? null,
+        setItem: (key, text) => stored.set(key, `${text}`),
+        removeItem: (key) => stored.delete(key),
+      };
+      Object.defineProperty(window, name, { value });
+    }
+  }
+
   // Light or dark, as chosen at an earlier visit, else as the reader's system. The theme's own
   // script, which comes later, switches.
   const { dataset } = page;
