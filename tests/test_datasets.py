@@ -201,6 +201,22 @@ def test_mnist_whose_parts_dont_fit(small_mnist, monkeypatch):
         load_mnist(folder)
 
 
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_mnist_is_unpacked_only_if_it_is_mnist(size, small_mnist, monkeypatch):
+    """Else a small file could fill the memory. This one has the right length, or not."""
+    folder, *_ = small_mnist
+    bomb = gzip.compress(idx(np.zeros((10, 1000, 1000)))).ljust(size, b"\0")
+    (folder / mnist.FILES[2].name).write_bytes(bomb)
+    files = list(mnist.FILES)
+    files[2] = RemoteFile(files[2].name, 100_000, files[2].sha256)
+    monkeypatch.setattr(mnist, "FILES", tuple(files))
+    opened = []
+    monkeypatch.setattr(gzip, "open", lambda *args: opened.append(args))
+    with pytest.raises(DownloadError, match="t10k-images"):
+        load_mnist(folder)
+    assert opened == []
+
+
 def test_mnist_is_asked_for_in_full():
     """The four files have the lengths of gzipped MNIST, in all 11.6 MB."""
     assert sum(file.size for file in mnist.FILES) == 11_594_722
