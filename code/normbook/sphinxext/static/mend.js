@@ -10,9 +10,11 @@
       event.preventDefault();
       SphinxHighlight.hideSearchWords();
     }
-    // A sidebar over the page would hide where its link leads.
-    if (on("dialog .page-toc a")) on("dialog").close("followed");
   });
+  // A sidebar over the page would hide where its link leads.
+  const closeSidebar = ({ target }) =>
+    target.closest("dialog .page-toc a")?.closest("dialog").close("followed");
+  document.addEventListener("click", closeSidebar, true);
   // They take the focus from the button that opens a sidebar, so that it has nowhere to return to.
   const giveBack = ({ target }) => {
     const [, side] = target.id.match(/^pst-(primary|secondary)-sidebar-modal$/) ?? [];
