@@ -144,12 +144,40 @@ def check_page(visit, color_scheme):
     """What holds for every page of the book, opened by the fixture ``visit``."""
     page = visit.page
     assert page.evaluate("document.documentElement.dataset.theme") == color_scheme
-    # A page as wide as the window: wide content scrolls inside itself.
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    check_fit(page)
     check_maths(page)
     check_accessibility(page)
     assert visit.requests == []
     assert visit.console == []
+
+
+# What can be seen and is cut off: beyond the window's edge, or in a box that hides it. What only
+# screen readers read, in a formula or in a box of one pixel, can't be seen.
+CUT_OFF = """() => {
+    const hides = (e) => /hidden|clip/.test(getComputedStyle(e).overflowX);
+    const scrolls = (e) => e && (getComputedStyle(e).overflowX !== "visible"
+        || scrolls(e.parentElement));
+    const isCutOff = (e) => e.getBoundingClientRect().width > 1 && (
+        hides(e) && e.scrollWidth > e.clientWidth + 1 && !e.matches(".math, .math *")
+        || e.getBoundingClientRect().right > innerWidth + 1 && !scrolls(e));
+    return [...document.querySelectorAll("body *")]
+        .filter((e) => e.checkVisibility({ visibilityProperty: true }) && isCutOff(e))
+        .map((e) => `<${e.localName} class="${e.className}"> ${e.textContent.slice(0, 40)}`);
+}"""
+
+
+def check_fit(page):
+    """The page is as wide as the window: wide content scrolls inside itself."""
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.evaluate(CUT_OFF) == []
+    formulas_cut_off = page.evaluate(
+        """[...document.querySelectorAll("span.math")].filter((box) => {
+            const edge = box.getBoundingClientRect().right + 1;
+            const parts = [...box.querySelectorAll("mjx-c")];
+            return parts.some((part) => part.getBoundingClientRect().right > edge);
+        }).map((box) => box.textContent)"""
+    )
+    assert formulas_cut_off == []
 
 
 WIDGETS_ARE_SETTLED = """[...document.querySelectorAll(".nb-widget")].every(
@@ -161,10 +189,18 @@ def wait_for_widgets(page):
     page.wait_for_function(WIDGETS_ARE_SETTLED)
 
 
+# Rules that axe leaves out by itself: names hold the words that are read, and a finger hits.
+AXE_OPTIONS = {
+    "preload": False,
+    "rules": {rule: {"enabled": True} for rule in ("label-content-name-mismatch", "target-size")},
+}
+
+
 def check_accessibility(page, within="html"):
     """axe, with all its rules, finds nothing on the page as it is now, or in a part of it."""
     page.evaluate(AXE.read_text(encoding="utf8"))
-    found = page.evaluate("within => axe.run(within, { preload: false })", within)["violations"]
+    run = "([within, options]) => axe.run(within, options)"
+    found = page.evaluate(run, [within, AXE_OPTIONS])["violations"]
     assert [(v["id"], [node["html"] for node in v["nodes"]]) for v in found] == []
 
 

@@ -4,15 +4,45 @@ from urllib.parse import urlencode
 
 import pytest
 
-from helpers import PAGES, READINGS, check_page, wait_for_widgets
+from helpers import PAGES, READINGS, check_fit, check_page, wait_for_widgets
 
 pages = pytest.mark.parametrize("page", [*PAGES, "search"])
 
 
+# Enlarged to 200 % and 400 %, a window of 1280 × 1024 px is as large as these.
 @pages
-@pytest.mark.parametrize(("width", "color_scheme"), [(1280, "light"), (360, "dark")])
-def test_page(page, width, color_scheme, book, visit):
-    check_page(visit(book / f"{page}.html", width, color_scheme), color_scheme)
+@pytest.mark.parametrize(
+    ("width", "color_scheme", "enlarged"), [(1280, "light", (640, 512)), (360, "dark", (320, 256))]
+)
+def test_page(page, width, color_scheme, enlarged, book, visit):
+    visit = visit(book / f"{page}.html", width, color_scheme)
+    check_page(visit, color_scheme)
+    wait_for_widgets(visit.page)
+    check_enlarged(visit.page, *enlarged)
+
+
+def check_enlarged(page, width, height):
+    page.set_viewport_size({"width": width, "height": height})
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    check_fit(page)
+    header = page.locator(".bd-header-article").bounding_box()
+    assert header["height"] < height / 4  # it stays while the text scrolls
+
+
+@pytest.mark.parametrize("name", ["index", "rnn", "api_layers", "formula_sheet"])
+def test_letters_of_twice_the_size(name, book, visit):
+    page = visit(book / f"chapters/{name}.html").page
+    wait_for_widgets(page)
+    page.add_style_tag(content="html { font-size: 200% !important }")
+    check_enlarged(page, 1280, 1024)
+
+
+@pytest.mark.parametrize("name", ["rnn", "batch_norm"])
+def test_what_was_folded_fits_a_phone(name, book, visit):
+    page = visit(book / f"chapters/{name}.html", width=360).page
+    wait_for_widgets(page)
+    page.evaluate("document.querySelectorAll('details').forEach((e) => (e.open = true))")
+    check_enlarged(page, 320, 640)
 
 
 @pytest.mark.parametrize(("width", "color_scheme"), [(1280, "dark"), (360, "light")])
