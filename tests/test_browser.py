@@ -1,5 +1,6 @@
 """The built pages in a real browser, from file:// and without network."""
 
+import re
 from urllib.parse import urlencode
 
 import pytest
@@ -168,8 +169,22 @@ def test_paper_is_light(book, visit):
     page = visit(book / f"{PAGES[0]}.html", color_scheme="dark").page
     page.evaluate(
         """addEventListener("beforeprint", () => {
-            window.printed = document.documentElement.dataset.theme;
+            const { color, backgroundColor } = getComputedStyle(document.body);
+            window.printed = [document.documentElement.dataset.theme, color, backgroundColor];
         })"""
     )
     page.pdf()
-    assert page.evaluate("[printed, document.documentElement.dataset.theme]") == ["light", "dark"]
+    theme, color, background = page.evaluate("printed")
+    assert (theme, background) == ("light", "rgb(255, 255, 255)")
+    assert sum(map(int, re.findall(r"\d+", color))) < 3 * 64
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+@pytest.mark.parametrize("name", ["rnn", "formula_sheet", "symptoms"])
+def test_paper_has_nothing_to_press(name, book, visit):
+    page = visit(book / f"chapters/{name}.html").page
+    wait_for_widgets(page)
+    page.emulate_media(media="print")
+    controls = page.locator(":is(button, select, input, nav, header):not(.nb-quiz *)")
+    assert controls.count() > 5
+    assert [c.evaluate("(e) => e.outerHTML") for c in controls.all() if c.is_visible()] == []

@@ -96,7 +96,7 @@ def to_the_top(page):
     [
         ("chapters/rnn", 1280, "light"),
         ("chapters/index", 360, "dark"),
-        ("chapters/api_layers", 640, "dark"),
+        ("chapters/api_layers", 1280, "dark"),
         ("search", 1280, "dark"),
     ],
 )
@@ -107,7 +107,7 @@ def test_tab_leads_through_the_page(name, width, color_scheme, book, visit):
 
 
 def test_tab_leads_back(book, visit):
-    page = open_still(visit, book / "chapters" / "index.html", 640)
+    page = open_still(visit, book / "chapters" / "formula_sheet.html", 640)
     page.locator(":is(a, button)").last.focus()
     assert [w for w in walk(page, "Shift+Tab") if "never" not in w] == []
 
@@ -119,6 +119,21 @@ def test_the_first_stop_leads_to_the_text(book, visit):
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.closest('main') !== null")
+
+
+def test_no_stop_hides_under_the_header(book, visit):
+    page = open_still(visit, book / "chapters" / "index.html")
+    page.evaluate(
+        """() => {
+            const [before, after] = document.querySelectorAll("article li a");
+            scrollBy({ top: before.getBoundingClientRect().top - 5, behavior: "instant" });
+            after.focus({ preventScroll: true });
+        }"""
+    )
+    page.keyboard.press("Shift+Tab")
+    link, header = page.locator("article li a").first, page.locator(".bd-header-article")
+    assert link.evaluate("(e) => e === document.activeElement")
+    assert link.bounding_box()["y"] >= header.bounding_box()["height"]
 
 
 @pytest.mark.parametrize("side", ["primary", "secondary"])
