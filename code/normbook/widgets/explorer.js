@@ -19,10 +19,39 @@ const h = (tag, attributes, ...children) => {
 };
 const plain = (event) => !(event.ctrlKey || event.metaKey || event.altKey);
 
+// A state that was damaged is refused as a whole, with the first part that doesn't fit.
+function check(model) {
+  const list = (v, fits) => Array.isArray(v) && v.length > 0 && v.every(fits), text = (v) => typeof v === "string";
+  const chart = model.get("chart") ?? {}, { parameters, curves, x } = chart;
+  const values = (v) => v.length === parameters.reduce((n, p) => n * p.values.length, curves.length * x.length) &&
+    list(v, (n) => n === null || Number.isFinite(n));
+  const end = (v) => (v === null || values(v)) && !chart.low === !chart.high;
+  const axis = ({ label, ends: [a, b], log, ticks }) => text(label) && (log ? 0 : -Infinity) < a && a < b && b < Infinity &&
+    list(ticks, ([v, label]) => Number.isFinite(v) && text(label));
+  const fits = {
+    title: text, band: text, x_axis: axis, y_axis: axis,
+    curves: (v) => list(v, text),
+    strokes: (v) => v.length === curves.length && list(v, ([color, dash]) => text(color) && text(dash)),
+    parameters: (v) => list(v, (p) => text(p.name) && list(p.values, text)),
+    x: (v) => list(v, Number.isFinite),
+    y: values, low: end, high: end,
+    decimals: (v) => v === null || (Number.isInteger(v) && v >= 0 && v <= 99),
+    selected: (v) => v.length === parameters.length && v.every((i, p) => i in parameters[p].values && Number.isInteger(i)),
+    words: (v) => list(Object.values(v), text),
+  };
+  for (const key in fits) {
+    const value = /selected|words/.test(key) ? model.get(key) : chart[key];
+    let fine;
+    try { fine = fits[key](value); } catch {} // of another kind altogether
+    if (!fine) throw new TypeError(`${key} is ${`${JSON.stringify(value)}`.slice(0, 99)}, which doesn't fit`);
+  }
+}
+
 // In px: around the axes, but for the left; how far the curves' ends stick out; a digit's width.
 const TOP = 8, BOTTOM = 24, RIGHT = 12, EDGE = 6, DIGIT = 7;
 
 function render({ model, el }) {
+  check(model);
   const words = model.get("words"), { title, curves, strokes, parameters, x, y, low, high, decimals,
     x_axis, y_axis, band, markers } = model.get("chart");
   const selected = () => model.get("selected"), last = x.length - 1;

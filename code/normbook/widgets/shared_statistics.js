@@ -19,6 +19,12 @@ export function lengthsOf(scheme, shape) {
   return lengths;
 }
 
+/** The shape of what `indices` index. */
+function shapeOf(scheme, indices, shape) {
+  const lengths = lengthsOf(scheme, shape);
+  return tokensOf(indices).map((token) => product(axesOf(token).map((a) => lengths[a])));
+}
+
 /** The row-major number that the axes `indices` give every cell, and how many numbers there are. */
 export function numbering(scheme, indices, shape) {
   const lengths = lengthsOf(scheme, shape), axes = axesOf(scheme.cells).reverse(), steps = {};
@@ -220,8 +226,62 @@ export function refusal({ torch, running, optional }, shape, count, eps) {
     `got input size ${groups ? "" : "torch.Size("}[${size.join(", ")}]${groups ? "" : ")"}`;
 }
 
+// ---- The state. One that was damaged is refused as a whole, with the first trait that doesn't fit.
+
+function check(get) {
+  const strings = (...all) => all.every((v) => typeof v === "string"), maybe = (fits) => (v) => v === null || fits(v);
+  const whole = (v, from, to = Infinity) => Number.isInteger(v) && v >= from && v <= to;
+  const number = (v) => Number.isFinite(v) || /^(NaN|-?Infinity)$/.test(v);
+  const full = get("values")?.shape, layout = get("cells"), scheme = get("scheme"), axes = axesOf(`${layout}`);
+  const index = (v) => v.length === axes.length && v.every((k, axis) => whole(k, 0, full[axis] - 1));
+  const holds = ({ data, shape }, expected, allowed = number) => String(shape) === String(expected) &&
+    data.length === product(expected) && data.every(allowed);
+  const isScheme = (s) => {
+    const known = axesOf(s.cells), indices = [s.stats, s.params, s.running, s.mask].map(axesOf);
+    return strings(s.name, s.torch) && s.cells.replace("(g k)", "c") === layout && s.lengths.every(([a]) => known.includes(a)) &&
+      indices.every((all) => all.every((a, i) => known.includes(a) && all.indexOf(a) === i)) &&
+      Object.values(lengthsOf(s, full)).every((n) => whole(n, 1));
+  };
+  const by = (indices, allowed) => maybe((v) => indices() && holds(v, shapeOf(scheme, indices(), full), allowed));
+  const fits = {
+    cells: (v) => Object.hasOwn(LAYOUTS, v),
+    values: (v) => full.length === axes.length && full.every((n) => whole(n, 1)) && holds(v, full),
+    scheme: isScheme,
+    layers: (v) => v.every(isScheme),
+    named: (v) => v.every(isScheme),
+    mask: by(() => scheme.mask || scheme.cells, (v) => v === 0 || v === 1),
+    gamma: by(() => scheme.params),
+    beta: by(() => scheme.params),
+    running_mean: by(() => scheme.running),
+    running_var: by(() => scheme.running, (v) => number(v) && !(v < 0)),
+    selection: maybe(index),
+    eps: (v) => Number.isFinite(v) && v >= 0,
+    momentum: (v) => Number.isFinite(v) && v >= 0 && v <= 1,
+    upstream: Number.isFinite,
+    batches: (v) => v.every((n) => whole(n, 0)),
+    batch: (v) => whole(v, 1, full[0]),
+    mode: (v) => ["train", "eval"].includes(v),
+    view: (v) => [...VIEWS, "gradient", "both"].includes(v),
+    share: (v) => ["statistics", "parameters"].includes(v),
+    label: strings,
+    controls: (v) => strings(...v),
+    prompt: maybe(({ cell, value }) => index(cell) && Number.isFinite(value)),
+    goal: maybe(({ ask }) => strings(ask)),
+    words: ({ axes, symbols, layers, explorer, ...others }) =>
+      [axes, symbols, layers, others].every((v) => strings(...Object.values(v))),
+    looks: (v) => v.length > 0 && v.every(([color, pattern]) => strings(color, pattern)),
+  };
+  for (const key in fits) {
+    const value = get(key);
+    let fine;
+    try { fine = fits[key](value); } catch {} // of another kind altogether
+    if (!fine) throw new TypeError(`${key} is ${`${JSON.stringify(value)}`.slice(0, 99)}, which doesn't fit`);
+  }
+}
+
 // ---- The drawing
 
+const VIEWS = ["raw", "centered", "squared", "normalized", "output"];
 // The axis that tells a block (a sample), a map within it, a row and a column within the map.
 const LAYOUTS = { "n c h w": "nchw", "n t d": "ntd-", "n d l": "n-dl", "n d": "--nd" };
 const MAX_WIDTH = 38, SMALLEST = 8; // px: of a cell, and of a font that can be read
@@ -242,9 +302,10 @@ const h = (tag, props = {}, ...children) => {
 const say = (element, text) => { if (element.textContent !== text) element.textContent = text; };
 
 async function render({ model, el, host, signal }) {
-  const words = model.get("words");
-  const t = (key, values = {}) => words[key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
   const get = (key) => model.get(key);
+  check(get);
+  const words = get("words");
+  const t = (key, values = {}) => (words[key] ?? key).replace(/\{(\w+)\}/g, (_, name) => values[name]);
   const set = (changes) => {
     for (const [key, value] of Object.entries(changes)) model.set(key, value);
     model.save_changes();
@@ -404,11 +465,10 @@ async function render({ model, el, host, signal }) {
       centered: true, optional: false, lengths: [], torch: "", torch_eps: 1e-5,
     });
   }
-  const shapeOf = (indices) => tokensOf(indices).map((part) => product(axesOf(part).map((a) => lengthsOf(S.scheme, full)[a])));
   const parameter = (name) => number((v) => { // of the current cell
     const data = list(name) ?? Array(S.params.size).fill(name === "gamma" ? 1 : 0);
     data[S.params.of[current() ?? 0]] = v;
-    set({ [name]: { shape: shapeOf(S.scheme.params), data } });
+    set({ [name]: { shape: shapeOf(S.scheme, S.scheme.params, full), data } });
   });
   const gamma = parameter("gamma"), beta = parameter("beta"), whose = h("span");
   const copyable = (name) => {
@@ -421,7 +481,6 @@ async function render({ model, el, host, signal }) {
     return { element: h("div", { className: "ss-code" }, h("span", {}, name), line, copy), line };
   };
   const pytorch = copyable("PyTorch"), numpy = copyable("numpy");
-  const VIEWS = ["raw", "centered", "squared", "normalized", "output"];
   const chain = VIEWS.map((view) => {
     const element = button("", () => set({ view }));
     element.append(h("small"), h("b"), h("span"));
@@ -545,7 +604,7 @@ async function render({ model, el, host, signal }) {
   const refused = () => (S.mask ? "" : refusal(S.scheme, S.shape, S.own.count[0], S.eps));
 
   function train() {
-    const seen = get("batches"), p = get("momentum"), now = track(S.running, S.own, p), shape = shapeOf(S.scheme.running);
+    const seen = get("batches"), p = get("momentum"), now = track(S.running, S.own, p), shape = shapeOf(S.scheme, S.scheme.running, full);
     const g = Math.max(0, S.groups.of[current() ?? 0]), [old, mean] = [S.running.mean[g], S.own.mean[g]];
     if (refused()) return tell(refused());
     edited = null;
@@ -566,6 +625,7 @@ async function render({ model, el, host, signal }) {
   function build() {
     const [B, M, R, C] = [BLOCK, MAP, ROW, COLUMN].map(length);
     cells = [];
+    hover = focus = null; // it may be gone
     places = []; // by row and column of all
     lengthFields.length = 0;
     grid.replaceChildren(...times(B, (b) => {
