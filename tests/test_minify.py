@@ -1,3 +1,8 @@
+import os
+
+import pytest
+
+from helpers import build_book, check_page, wait_for_widgets, write_notebook, write_small_book
 from normbook.sphinxext import minify as module
 from normbook.sphinxext.minify import minify
 
@@ -20,3 +25,24 @@ def test_what_is_wrong_stays_for_the_browser_to_tell():
 def test_without_the_minifier_the_code_stays(monkeypatch):
     monkeypatch.setattr(module, "_minify", None)
     assert minify("a { color: red }", "css") == "a { color: red }"
+
+
+@pytest.mark.slow
+def test_a_book_without_the_minifier_works_as_well(tmp_path, monkeypatch, visit):
+    book, hidden = tmp_path / "book", tmp_path / "hidden"
+    for folder in (book, hidden):
+        folder.mkdir()
+    (hidden / "minify.py").write_text("raise ImportError")
+    path = [str(hidden), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, path)))
+    write_small_book(book)
+    show = "from normbook.widgets import SharedStatistics\nSharedStatistics([[1, 2], [3, 4]])"
+    write_notebook(book / "chapters" / "first.ipynb", show)
+    build = build_book(book)
+    assert build.returncode == 0, build.stdout[-3000:]
+    html = book / "_build" / "html"
+    assert "// What the theme's scripts" in (html / "_static/page.js").read_text(encoding="utf8")
+    opened = visit(html / "chapters" / "first.html")
+    wait_for_widgets(opened.page)
+    assert opened.page.locator(".nb-widget-live").count() == 1
+    check_page(opened, "light")
