@@ -110,3 +110,7 @@ def test_every_icon_has_a_character_in_its_font(book, visit):
     for name, content, family in icons:
         assert "Font Awesome" in family, name
         assert ord(content.strip('"')) in font.getBestCmap(), name
+
+
+def test_fonts_are_written_in_silence(build):
+    assert "fontTools" not in build.stdout

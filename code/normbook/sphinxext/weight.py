@@ -6,6 +6,7 @@ that match on none of them; the scripts are joined; and fonts keep the character
 sheet writes. ``templates/layout.html`` loads what results.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
@@ -16,6 +17,9 @@ from fontTools import subset
 
 from normbook.sphinxext.maths import MathJax, font_folder
 from normbook.sphinxext.minify import minify
+
+# It tells of every table of every font, where another package has asked all loggers to talk.
+logging.getLogger(subset.__name__).setLevel(logging.WARNING)
 
 # In the folder _static, in the order that counts. Between them stands that of the formulas.
 THEME_STYLE_SHEETS = (
