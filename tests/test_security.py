@@ -105,6 +105,8 @@ def book_folder(tmp_path_factory):
         # As code it keeps its quotes; as prose it gets those of a printer.
         both = f"`` {text} `` " + re.sub(r"([^\w ])", r"\\\1", text)
         source = f"# Title{n} {both}\n\nFirst of all {both}\n\n## Heading{n} {both}\n\nText."
+        source += f"\n\n{text}\n\nText with {text}\n\n### {text}\n\nThe end."  # as it is
+        source += "\n\n[Link](javascript:pwned=1) and <javascript:pwned=1>"
         notebook = new_notebook(
             cells=[new_markdown_cell(source, id="all-01")], metadata={"kernelspec": KERNELSPEC}
         )
@@ -157,7 +159,7 @@ def test_titles_are_text_wherever_a_page_shows_them(open_address):
         assert all(t in entry for t, entry in zip(PAYLOADS, contents, strict=False))
         assert len(contents) == len(PAYLOADS) + 1
         assert page.locator(".bd-links .caption-text").text_content() == PAYLOADS[2]
-        assert text in page.locator(".bd-sidebar-secondary .page-toc a").text_content()
+        assert text in page.locator(".bd-sidebar-secondary .page-toc a").first.text_content()
         for name in ("name=description", "property='og:title'", "property='og:description'"):
             assert text in page.locator(f"meta[{name}]").get_attribute("content")
         around = page.locator(".prev-next-title").all_text_contents()
