@@ -25,8 +25,7 @@ NOT_PORTABLE = {
     "labelled formula": r"\$\$\s*\([\w:-]+\)\s*$",
     "GitHub alert": r"^\s*>\s*\[!\w+\]",
     "footnote": r"\[\^[\w-]+\]",
-    "image from another host": r"!\[[^\]]*\]\(\s*(https?:)?//|<img[^>]+src=[\"']?(https?:)?//",
-    "script or frame": r"<(script|iframe|object|embed)\b",
+    "image from another host": r"!\[[^\]]*\]\(\s*(https?:)?//",
 }
 
 notebooks = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -88,7 +87,9 @@ def not_portable(source):
     ]
     # Stars inside a word, or next to punctuation as in **so.**Then, make nothing bold.
     for token in MarkdownIt("commonmark").enable("table").parse(source):
-        for child in token.children or []:
+        for child in (token, *(token.children or [])):
+            if child.type.startswith("html"):  # the book shows it as text
+                found.append(("HTML", child.content))
             if child.type == "text" and "**" in child.content:
                 found.append(("stars that are not bold", child.content))
     return found
@@ -105,8 +106,8 @@ def not_portable(source):
         "> [!TIP]\n> text",
         "text[^1]",
         "![plot](https://example.org/a.png)",
-        '<img src="//example.org/a.png">',
-        "<script>1</script>",
+        '<img src="a.png">',
+        "<details>\n<summary>Show</summary>\n\nHidden\n\n</details>",
         "**the end.**and on",
         "**重点。**后面",
     ],
@@ -118,8 +119,7 @@ def test_not_portable_finds(source):
 def test_portable_markup_passes():
     source = (
         "## Heading\n\n**Bold.** Text, `x[^1:]`-free, $\\frac{1}{2}$ and [link](a.ipynb#b).\n\n"
-        "$$\nx^{2} \\tag{6-23}\n$$\n\n> **Lead.** Quote\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
-        "<details>\n<summary>Show</summary>\n\n**Hidden**\n\n</details>"
+        "$$\nx^{2} \\tag{6-23}\n$$\n\n> **Lead.** Quote\n\n| a | b |\n|---|---|\n| 1 | 2 |"
     )
     assert not_portable(source.replace("`x[^1:]`-free, ", "")) == []
 
