@@ -35,13 +35,13 @@ STYLE_SHEET = "book.css"
 SCRIPTS = (
     "documentation_options.js",
     "doctools.js",
+    "mend.js",
     "sphinx_highlight.js",
     "clipboard.min.js",
     "copybutton.js",
     "scripts/sphinx-book-theme.js",
     "scripts/bootstrap.js",
     "scripts/pydata-sphinx-theme.js",
-    "mend.js",
     "print.js",
 )
 # What pages load apart: before they are painted, for the search, and for widgets.
