@@ -46,6 +46,17 @@ def test_what_was_folded_fits_a_phone(name, book, visit):
     check_enlarged(page, 320, 640)
 
 
+def test_tables_fit_a_phone(book, visit):
+    """So that the ✓ at the end of a row is seen; only wider ones scroll."""
+    page = visit(book / "chapters/batch_norm.html", width=360).page
+    tables = page.locator(".nb-verify")
+    assert tables.count() > 20
+    assert not any(
+        table.evaluate("(table) => table.getBoundingClientRect().right > innerWidth")
+        for table in tables.all()
+    )
+
+
 @pytest.mark.parametrize(("width", "color_scheme"), [(1280, "dark"), (360, "light")])
 def test_what_surrounds_a_page(width, color_scheme, book, visit):
     """Sidebars and bars are the same on all pages."""
