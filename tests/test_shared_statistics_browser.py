@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 import torch
+from playwright.sync_api import expect
 from torch import nn
 
 import widget_golden
@@ -418,6 +419,15 @@ def test_the_keyboard_alone_does_it(images):
     assert page.evaluate(outline) == "solid"  # where the focus is can still be seen
     images.press("Tab")
     assert page.evaluate("document.activeElement.getAttribute('role')") != "gridcell"
+
+
+def test_what_was_read_out_goes_with_what_it_was_about(touch):
+    widget = touch(SharedStatistics(FEATURE_MAPS.x, BATCH_NORM_2D, controls=CONTROLS))
+    widget.cells().first.focus()
+    live = widget.page.locator("[aria-live]").first
+    expect(live).to_contain_text("sample 0, channel 0, row 0")
+    widget.click("eval")
+    expect(live).to_be_empty()
 
 
 def with_value(x, i, value):

@@ -738,6 +738,7 @@ async function render({ model, el, host, signal }) {
 
   function refresh() {
     if (signal?.aborted) return;
+    say(live, ""); // it was about what was
     compute();
     if (built !== String(S.shape)) build();
     const view = get("view"), all = texts(view === "both" ? "raw" : view), below = view === "both" && texts("normalized");
