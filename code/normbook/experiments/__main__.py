@@ -28,7 +28,9 @@ def main() -> int:
     names = options.names or NAMES
     unknown = sorted(set(names) - set(NAMES))
     if unknown:
-        parser.error(f"there is no experiment {', '.join(unknown)}")
+        parser.error(f"there is no experiment {', '.join(unknown)}; expected {', '.join(NAMES)}")
+    if options.jobs < 1:
+        parser.error(f"--jobs is {options.jobs}; expected at least 1")
     folder = FOLDER
     if options.source != "digits":
         from platformdirs import user_cache_path
