@@ -124,9 +124,9 @@ def test_search_works_under_the_policy(book, serve, visit):
     page.locator("#search-results li a").first.wait_for()
     assert page.locator("input:focus").count() == 1
     page.locator("#search-results li a").first.click()
-    page.locator(".highlighted").first.wait_for()
+    page.locator("article .highlighted").first.wait_for()
     page.get_by_text("Hide Search Matches").click()
-    assert page.locator(".highlighted").count() == 0
+    assert page.locator("article .highlighted").count() == 0
     check(visit)
 
 
