@@ -129,6 +129,7 @@ def wait_for_address(process, profile):
 def test_widgets_live(page, book, firefox):
     firefox.visit(book / f"{page}.html")
     firefox.wait_until(WIDGETS_ARE_SETTLED)
+    firefox.wait_until('document.fonts.status === "loaded"')  # else the next visit breaks it off
     failed = firefox.evaluate('document.querySelectorAll(".nb-widget-error").length')
     assert failed["value"] == 0
     assert firefox.console == []
