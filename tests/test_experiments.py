@@ -1,14 +1,19 @@
 """The experiments of the book: their records are those of the present code, and come out again."""
 
+import ast
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from helpers import ROOT
+from normbook.code_hash import reached
 from normbook.datasets import Dataset
 from normbook.experiments import NAMES, mlp_layer_norm
 from normbook.experiments.models import (
@@ -20,7 +25,7 @@ from normbook.experiments.models import (
     values_per_statistic,
 )
 from normbook.layers import LayerNorm
-from normbook.records import FOLDER, Experiment, modules_of
+from normbook.records import FOLDER, Experiment
 
 EXPERIMENTS = [Experiment(f"normbook.experiments.{name}") for name in NAMES]
 
@@ -65,20 +70,67 @@ def test_all_records_together_take_an_hour_at_most():
     assert sum(experiment.seconds() for experiment in EXPERIMENTS) < 3600
 
 
-def test_the_hash_covers_what_runs():
-    """Every module of the book that a run loads counts, but for those that run and record it."""
-    experiment = EXPERIMENTS[0]
+# Prints the definitions of the book that a run enters, each as its module and the line it is on.
+PROFILE = """
+import sys
+from pathlib import Path
+import normbook
+from normbook.records import Experiment
+experiment, entered = Experiment({module!r}), set()
+experiment.configurations()  # imports it all
+home = Path(normbook.__file__).parent
+def note(frame, event, argument):
+    code, path = frame.f_code, Path(frame.f_code.co_filename)
+    if event == "call" and code.co_name != "<module>" and path.is_relative_to(home):
+        entered.add((path.relative_to(home), code.co_firstlineno))
+sys.setprofile(note)
+experiment.run({config!r})
+sys.setprofile(None)
+for path, line in entered:
+    print(".".join(["normbook", *path.with_suffix("").parts]), line)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=by_name)
+def test_the_hash_covers_what_runs(experiment):
+    """Every function of the book that a run enters counts, but for the one that starts it."""
     config = next(iter(experiment.sample(0.0)))
-    script = (
-        "import sys; from normbook.records import Experiment;"
-        f"Experiment({experiment.module!r}).run({config!r});"
-        "print(*[name for name in sys.modules if name.startswith('normbook.')])"
-    )
+    script = PROFILE.format(module=experiment.module, config=config)
     output = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    frame = {"normbook.experiments", "normbook.records"}
-    assert set(output.stdout.split()) - frame == modules_of(experiment.module)
+    entered = {tuple(line.split()) for line in output.stdout.splitlines()}
+    covered = reached(experiment.module, "run", "CONFIGURATIONS")
+    assert len(entered) > 5
+    for module, line in entered:
+        tree = ast.parse(Path(find_spec(module).origin).read_text("utf8"))
+        (statement,) = (
+            node for node in tree.body if _first_line(node) <= int(line) <= node.end_lineno
+        )
+        if module != "normbook.records":
+            names = {name for where, name in covered if where == module}
+            assert names & set(_bound_by(statement)), f"{module}:{line}"
+
+
+def _first_line(node):
+    return min([node.lineno, *(part.lineno for part in getattr(node, "decorator_list", ()))])
+
+
+def _bound_by(statement):
+    if hasattr(statement, "name"):
+        return [statement.name]
+    return [node.id for node in ast.walk(statement) if isinstance(node, ast.Name)]
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=by_name)
+def test_records_are_of_the_pinned_versions(experiment):
+    """After a change of a pin, the records are to be verified."""
+    lines = (ROOT / "requirements.txt").read_text("utf8").splitlines()
+    pins = dict(line.split("==") for line in lines if "==" in line and ";" not in line)
+    recorded = experiment.versions()
+    for name in ("torch", "numpy"):
+        assert recorded[name].partition("+")[0] == pins[name]
 
 
 def test_reading_records_needs_no_torch():

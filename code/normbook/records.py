@@ -2,16 +2,14 @@
 
 An experiment is a module with ``CONFIGURATIONS``, a list of dicts that JSON can write, and
 ``run(config)``, which returns rows, dicts as well. Its records are a file of one line for each
-configuration. The first line holds a hash of the code that made them: of the experiment's module
-and of all modules of the book that it imports, and these import, without comments and docstrings.
-Only imports at the top of a module count; what is imported within a function must not matter to
-what is recorded. Change a line of this code, and the records no longer count.
+configuration. The first line holds a hash of the code that made them (`normbook.code_hash`): of
+``run`` and ``CONFIGURATIONS``, and of all that these use. Change this code, and the records no
+longer count, until they are made anew, or a sample of them comes out as it was recorded.
 
 Rows may have the columns ``first_loss``, the mean loss of the first steps, and ``chosen``, whether
 the row counts in the end; ``Experiment.check`` says what for.
 """
 
-import ast
 import hashlib
 import json
 import os
@@ -21,9 +19,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
 from math import inf
 from pathlib import Path
+
+from normbook.code_hash import code_hash
 
 FOLDER = Path(__file__).parent / "experiments" / "records"
 COMMAND = "python -m normbook.experiments"
@@ -66,7 +65,7 @@ class Experiment:
     @cached_property
     def code(self) -> str:
         """The hash of the code that records depend on."""
-        return code_hash(self.module)
+        return code_hash(self.module, "run", "CONFIGURATIONS")
 
     def configurations(self) -> list[dict]:
         """All that are to be run, in order. Imports the experiment, and torch with it."""
@@ -81,15 +80,17 @@ class Experiment:
 
     def records(self) -> list[dict]:
         header, entries = self._read()
+        mend = f"{COMMAND} {self.name}"
         if header is None:
             problem = "was not run yet"
         elif header["code"] != self.code:
             problem = "was run with other code than is there now"
+            mend += f"\nor, if the change should alter no number: {COMMAND} --verify {self.name}"
         elif len(entries) < header["configurations"]:
             problem = f"is not finished: {len(entries)} of {header['configurations']}"
         else:
             return [entry["config"] | row for entry in entries.values() for row in _rows(entry)]
-        raise RecordsError(f"The experiment {self.name} {problem}. Run: {COMMAND} {self.name}")
+        raise RecordsError(f"The experiment {self.name} {problem}. Run: {mend}")
 
     def seconds(self) -> float:
         """How long the recorded runs took: CPU seconds of one thread."""
@@ -137,8 +138,51 @@ class Experiment:
                 seconds -= entry["seconds"]
                 yield entry["config"]
 
-    def check(self, config: dict) -> list[str]:
+    def arms(self) -> list[dict]:
+        """A recorded configuration of each arm: of all that differ in nothing but the seed.
+
+        Which of the seeds is up to the present code: after another change, it is another one.
+        """
+        arms, entries = {}, self._read()[1]
+        for config in self.configurations():
+            if _key(config) in entries:
+                arm = {name: value for name, value in config.items() if name != "seed"}
+                arms.setdefault(_key(arm), []).append(config)
+        return [
+            min(own, key=lambda config: _sha256(self.code + _key(config))) for own in arms.values()
+        ]
+
+    def verify(self, config: dict) -> list[str]:
         """Run a configuration again; returns what differs from its record, empty if nothing does.
+
+        On the kind of machine and with the versions that the records were made with, each number
+        must come out to its last digit; elsewhere, as `check` demands.
+        """
+        recorded, again = self._recorded(config), self._again(config)
+        differences = _differences(again, recorded, {})
+        if differences and self._read()[0]["made with"] != made_with():
+            differences = self._far_apart(again, recorded)
+        return [f"{config}: {difference}" for difference in differences]
+
+    def stamp(self) -> None:
+        """Let the records count for the present code, once `verify` has found no difference.
+
+        Those of configurations that are no longer asked for are left out.
+        """
+        header, entries = self._read()
+        configurations = self.configurations()
+        header |= {"code": self.code, "configurations": len(configurations)}
+        header["verified with"] = made_with()
+        kept = [entries[_key(config)] for config in configurations if _key(config) in entries]
+        self._write(header, kept)
+
+    def versions(self) -> dict:
+        """What the records were last made or verified with, by name."""
+        header = self._read()[0]
+        return header.get("verified with", header["made with"])
+
+    def check(self, config: dict) -> list[str]:
+        """Run a configuration again; returns what differs from its record by more than it may.
 
         CPUs of other kinds round differently, and training lets small differences grow: where the
         learning rate is high, until nothing is left of the record. So two things are compared.
@@ -147,25 +191,29 @@ class Experiment:
         column, must agree in the end. The module's ``TOLERANCE`` tells for their columns how far
         off a number may be; columns that it doesn't name must be equal.
         """
-        recorded = _rows(self._read()[1][_key(config)])
-        again = json.loads(_json(self.run(config)))
-        first = {"first_loss": FIRST_LOSS}
-        differences = _differences(again[:1], recorded[:1], first, only=first)
-        tolerance = {"first_loss": inf, **import_module(self.module).TOLERANCE}
-        differences += _differences(_chosen(again), _chosen(recorded), tolerance)
+        differences = self._far_apart(self._again(config), self._recorded(config))
         return [f"{config}: {difference}" for difference in differences]
+
+    def _recorded(self, config):
+        return _rows(self._read()[1][_key(config)])
+
+    def _again(self, config):
+        return json.loads(_json(self.run(config)))
+
+    def _far_apart(self, again, recorded):
+        first = {"first_loss": FIRST_LOSS}
+        tolerance = {"first_loss": inf, **import_module(self.module).TOLERANCE}
+        return [
+            *_differences(again[:1], recorded[:1], first, only=first),
+            *_differences(_chosen(again), _chosen(recorded), tolerance),
+        ]
 
     def _header(self, configurations):
         return {
             "experiment": self.name,
             "code": self.code,
             "configurations": len(configurations),
-            "made with": {
-                "python": platform.python_version(),
-                "torch": version("torch"),
-                "numpy": version("numpy"),
-                "machine": platform.machine(),
-            },
+            "made with": made_with(),
         }
 
     def _read(self):
@@ -189,77 +237,16 @@ class Experiment:
         os.replace(part, self.path)
 
 
-def code_hash(module: str) -> str:
-    """A hash of the code of `module` and of those of its package that it imports, and these import.
+def made_with() -> dict:
+    """What can change the last digits of a result beside the code: versions and the processor."""
+    import torch  # not for those who only read records
 
-    Comments, docstrings, the layout of the lines and the module's ``TOLERANCE`` don't count.
-    Nothing is imported but the packages that the modules lie in, whose own ``__init__`` doesn't
-    count.
-    """
-    sources = _sources(module, {})
-    text = "\n".join(f"{name} {_structure(tree)}" for name, tree in sorted(sources.items()))
-    return _sha256(text)[:16]
-
-
-def modules_of(module: str) -> set[str]:
-    """The names of the modules that `code_hash` covers."""
-    return set(_sources(module, {}))
-
-
-def _sources(module, found):
-    """The syntax trees of a module and of those of the book that it imports, by name."""
-    path = Path(find_spec(module).origin)
-    found[module] = tree = ast.parse(path.read_text(encoding="utf8"))
-    for node in tree.body:
-        for name in _imported(node, book=module.partition(".")[0]):
-            if name not in found:
-                _sources(name, found)
-    return found
-
-
-def _imported(node, book) -> Iterator[str]:
-    """The modules of the package `book` that a statement imports."""
-    names = []
-    if isinstance(node, ast.Import):
-        names = [alias.name for alias in node.names]
-    elif isinstance(node, ast.ImportFrom):
-        if node.level:
-            raise ValueError(f"line {node.lineno}: name the module in full, not from a dot on")
-        names = [node.module]
-        if _in(node.module, book) and _is_package(node.module):
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-    for name in names:
-        if _in(name, book) and find_spec(name) and not _is_package(name):
-            yield name
-
-
-def _in(module, book):
-    return module.partition(".")[0] == book
-
-
-def _is_package(module):
-    return find_spec(module).submodule_search_locations is not None
-
-
-def _structure(node):
-    """A syntax tree as text, without docstrings, and the same in all versions of Python."""
-    if isinstance(node, list):
-        return "[" + ",".join(_structure(item) for item in node if not _is_silent(item)) + "]"
-    if not isinstance(node, ast.AST):
-        return repr(node)
-    fields = [
-        f"{name}={_structure(value)}"
-        for name, value in ast.iter_fields(node)
-        if value not in (None, []) or isinstance(node, ast.Constant)
-    ]
-    return f"{type(node).__name__}({','.join(fields)})"
-
-
-def _is_silent(node):
-    """Whether a statement has no part in the results: a docstring, or the module's TOLERANCE."""
-    if isinstance(node, ast.Expr):
-        return isinstance(getattr(node.value, "value", None), str)
-    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TOLERANCE"
+    return {
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "numpy": version("numpy"),
+        "machine": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+    }
 
 
 def _json(value):

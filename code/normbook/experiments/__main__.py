@@ -10,13 +10,19 @@ import sys
 from importlib import import_module
 
 from normbook.experiments import NAMES
-from normbook.experiments.running import run_all
+from normbook.experiments.running import run_all, verify_all
 from normbook.records import COMMAND, FOLDER, Experiment
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="after a change that should alter no number: run a sample of the records again, one "
+        "of each arm, and let them count for the present code if nothing differs",
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
     parser.add_argument(
         "--source",
@@ -43,6 +49,8 @@ def main() -> int:
         Experiment(f"normbook.experiments.{name}", folder, options.source) for name in names
     ]
     try:
+        if options.verify:
+            return min(verify_all(experiments, options.jobs), 1)
         failed = run_all(experiments, options.jobs)
     except KeyboardInterrupt:
         sys.exit("interrupted; the same command goes on")
