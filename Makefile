@@ -29,7 +29,7 @@ book: $(INSTALLED) ## run the notebooks and build the book, without a warning
 	@echo "Open _build/html/index.html in a browser, or run: make serve"
 
 pdf: $(TEST_INSTALLED) book ## print the book to _build/book.pdf; SOLUTIONS=1 unfolds solutions
-	$(BIN)/python -m normbook.pdf _build/html _build/book.pdf $(if $(SOLUTIONS),--solutions)
+	$(BIN)/python -m normbook.build.pdf _build/html _build/book.pdf $(if $(SOLUTIONS),--solutions)
 
 serve: book ## build the book and serve it on this machine
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
@@ -42,7 +42,7 @@ lab: $(INSTALLED) ## open the chapters in JupyterLab
 	$(BIN)/jupyter lab $(DIR)
 
 exercises: $(INSTALLED) ## write the exercises without their solutions to _build/exercises
-	$(BIN)/python -m normbook.student _build/exercises chapters/exercises.ipynb
+	$(BIN)/python -m normbook.build.strip_solutions _build/exercises chapters/exercises.ipynb
 
 experiments: $(INSTALLED) ## run the experiments whose records are missing or out of date
 	$(BIN)/python -m normbook.experiments

@@ -20,9 +20,10 @@ import torch
 from torch import nn
 
 from bench import Row, show
-from normbook import layers, recurrent
-from normbook.normalize import normalize
-from normbook.scheme import BATCH_NORM_2D, LAYER_NORM_TOKEN
+from normbook.core.normalize import normalize
+from normbook.core.scheme import BATCH_NORM_2D, LAYER_NORM_TOKEN
+from normbook.layers import layer_norm_recurrent as recurrent
+from normbook.layers import norms as layers
 
 ROUNDS = 20
 

@@ -27,10 +27,10 @@ from playwright.sync_api import sync_playwright
 
 from bench import Row, show
 from helpers import PAGES, PATIENCE, ROOT, build_book
-from normbook.pdf import launch_chromium
-from normbook.sphinxext.execute import cache_folder, execute_all
-from normbook.sphinxext.maths import mathjax_folder
-from normbook.sphinxext.minify import minify
+from normbook.build.pdf import launch_chromium
+from normbook.build.sphinxext.execute import cache_folder, execute_all
+from normbook.build.sphinxext.maths import mathjax_folder
+from normbook.build.sphinxext.minify import minify
 
 ROUNDS = 5
 

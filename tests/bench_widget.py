@@ -11,8 +11,8 @@ import numpy as np
 from playwright.sync_api import sync_playwright
 
 from bench import Row, show
-from normbook.pdf import launch_chromium
-from normbook.scheme import BATCH_NORM_2D
+from normbook.build.pdf import launch_chromium
+from normbook.core.scheme import BATCH_NORM_2D
 from normbook.widgets import SharedStatistics
 from widget_page import write_page
 

@@ -6,15 +6,15 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from normbook import scheme as schemes
-from normbook.scheme import Scheme
+from normbook.core import scheme as schemes
+from normbook.core.scheme import Scheme
 
 
 @dataclass(frozen=True)
 class Case:
     """A layer, the length of each of its axes, and PyTorch's function for it."""
 
-    name: str  # of the constant in normbook.scheme
+    name: str  # of the constant in normbook.core.scheme
     lengths: dict
     torch: object
 

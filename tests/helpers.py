@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import axe_playwright_python
@@ -14,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from playwright.sync_api import Page
 from sphinx_external_toc.parsing import parse_toc_yaml
 
-from normbook.sphinxext.execute import toc_notebooks
+from normbook.build.sphinxext.execute import toc_notebooks
 
 ROOT = Path(__file__).parents[1]
 PAGES = list(parse_toc_yaml(ROOT / "_toc.yml"))  # document names, such as chapters/index
@@ -39,6 +40,11 @@ AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 
 VECTORS_FILE = Path(__file__).with_name("vectors.json")
 VECTORS = {v["id"]: v for v in json.loads(VECTORS_FILE.read_text(encoding="utf8"))["vectors"]}
+
+
+@cache
+def read_notebook(path):
+    return nbformat.read(path, nbformat.NO_CONVERT)
 
 
 def about(tested, identifier):

@@ -1,6 +1,7 @@
 """Normalization layers from one description: which cells of a tensor share statistics.
 
-Import the modules by name, e.g. ``from normbook.normalize import normalize``. Importing the
+A house of rooms, each with its public names: `normbook.core`, `data`, `layers`, `page`, `widgets`,
+`experiments` and `build`. A room uses only those that stand before it in this list. Importing the
 package alone computes nothing and does not load torch.
 """
 

@@ -10,8 +10,8 @@ import sys
 from importlib import import_module
 
 from normbook.experiments import NAMES
-from normbook.experiments.running import run_all, verify_all
-from normbook.records import COMMAND, FOLDER, Experiment
+from normbook.experiments.records import COMMAND, FOLDER, Experiment
+from normbook.experiments.runner import run_all, verify_all
 
 
 def main() -> int:

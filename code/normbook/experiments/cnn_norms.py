@@ -19,9 +19,9 @@ grid of rates or another batch size would change the order. One test image is 0.
 
 import torch
 
-from normbook.datasets import load
+from normbook.data import load
 from normbook.experiments.models import NORMS_2D, cnn
-from normbook.training import reproducible, split, train_best
+from normbook.experiments.training import reproducible, split, train_best
 
 RATES = {"pooled": (0.02, 0.06, 0.2, 0.6), "all pixels": (0.006, 0.02, 0.06, 0.2)}
 CONFIGURATIONS = [

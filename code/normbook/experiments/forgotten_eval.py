@@ -20,9 +20,9 @@ refuses.
 
 import torch
 
-from normbook.datasets import load
+from normbook.data import load
 from normbook.experiments.models import cnn, mlp
-from normbook.training import error, reproducible, split, train_best
+from normbook.experiments.training import error, reproducible, split, train_best
 
 NETS = {
     "mlp": mlp,

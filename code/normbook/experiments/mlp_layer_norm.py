@@ -16,9 +16,9 @@ What it doesn't show: what the document's author ran. On the digits one test ima
 
 import torch
 
-from normbook.datasets import load
+from normbook.data import load
 from normbook.experiments.models import mlp
-from normbook.training import reproducible, split, standardize, train_best
+from normbook.experiments.training import reproducible, split, standardize, train_best
 
 SOURCES = ("digits", "mnist")
 CONFIGURATIONS = [

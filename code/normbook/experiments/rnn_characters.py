@@ -20,9 +20,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from normbook.datasets import topics
-from normbook.recurrent import LayerNormLSTM, LayerNormOutput
-from normbook.training import reproducible
+from normbook.data import topics
+from normbook.experiments.training import reproducible
+from normbook.layers.layer_norm_recurrent import LayerNormLSTM, LayerNormOutput
 
 CHARACTERS, EMBEDDING, UNITS = 128, 32, 64
 STEPS, BATCH, LENGTH = 300, 32, 30

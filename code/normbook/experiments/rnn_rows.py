@@ -21,9 +21,9 @@ test image is 0.28 points.
 import torch
 from torch import nn
 
-from normbook.datasets import load
-from normbook.recurrent import LayerNormOutput, LayerNormRNN, LayerNormStateRNN
-from normbook.training import Images, error, reproducible, split, train_best
+from normbook.data import load
+from normbook.experiments.training import Images, error, reproducible, split, train_best
+from normbook.layers.layer_norm_recurrent import LayerNormOutput, LayerNormRNN, LayerNormStateRNN
 
 ROWS, PIXELS, UNITS = 8, 8, 64
 BLANK = (1, 2, 4)

@@ -14,9 +14,9 @@ What it doesn't show: longer training, other optimizers, warm-up, or skip connec
 
 import torch
 
-from normbook.datasets import load
+from normbook.data import load
 from normbook.experiments.models import mlp
-from normbook.training import reproducible, split, train_best
+from normbook.experiments.training import reproducible, split, train_best
 
 RATES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 CONFIGURATIONS = [

@@ -21,9 +21,9 @@ another.
 
 import torch
 
-from normbook.datasets import load
+from normbook.data import load
 from normbook.experiments.models import cnn, mlp, values_per_statistic
-from normbook.training import reproducible, split, train_best
+from normbook.experiments.training import reproducible, split, train_best
 
 NETS = {
     "cnn, m = 16 N, 4 N": lambda norm: cnn(norm, strides=(2, 2)),

@@ -19,9 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from normbook.datasets import load
-from normbook.training import batches, error, reproducible, split
-from normbook.transformer import DynamicTanh, Encoder
+from normbook.data import load
+from normbook.experiments.training import batches, error, reproducible, split
+from normbook.layers.transformer import DynamicTanh, Encoder
 
 STEPS, RISE, EVERY = 120, 40, 10
 PLACES = {

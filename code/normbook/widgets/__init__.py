@@ -2,6 +2,6 @@
 
 from normbook.widgets.explorer import Explorer
 from normbook.widgets.shared_statistics import SharedStatistics
-from normbook.widgets.words import use_language
+from normbook.widgets.translations import use_language
 
 __all__ = ["Explorer", "SharedStatistics", "use_language"]

@@ -14,9 +14,9 @@ import anywidget
 import numpy as np
 import traitlets
 
-from normbook.figures import STROKES, Curve, Plot, draw_curves
-from normbook.scales import Scale, scale_for, text
-from normbook.widgets.words import words_in
+from normbook.page.figures import STROKES, Curve, Plot, draw_curves
+from normbook.page.figures.scales import Scale, scale_for, text
+from normbook.widgets.translations import words_in
 
 DIGITS, X_DIGITS = 4, 6  # that are shown of the range of y, and of a value of x
 MOST_DECIMALS = 6

@@ -15,9 +15,9 @@ import anywidget
 import numpy as np
 import traitlets
 
-from normbook.figures import LOOKS, draw_sharing
-from normbook.scheme import LAYERS, Scheme, axes_of
-from normbook.widgets.words import words_in
+from normbook.core.scheme import LAYERS, Scheme, axes_of
+from normbook.page.figures import LOOKS, draw_sharing
+from normbook.widgets.translations import words_in
 
 MAX_CELLS = 4096
 PICTURE_CELLS = 1024  # a static picture of more would be heavier than the page around it
@@ -146,8 +146,8 @@ class SharedStatistics(anywidget.AnyWidget):
 
     Examples
     --------
-    >>> from normbook.examples import THREE_SCALES
-    >>> from normbook.scheme import BATCH_NORM_1D, LAYER_NORM
+    >>> from normbook.data.examples import THREE_SCALES
+    >>> from normbook.core.scheme import BATCH_NORM_1D, LAYER_NORM
     >>> x = THREE_SCALES.x
     >>> tensor = SharedStatistics(x, LAYER_NORM, selection=(1, 4))
     >>> tensor.scheme = BATCH_NORM_1D  # the column lights up

@@ -1,0 +1,328 @@
+"""Statistics, normalization and its gradients, for every layer that a `Scheme` describes.
+
+Works on numpy arrays and on torch tensors alike; on tensors, autograd follows it. float64 and
+float32 are kept; half precision is computed in float32, as PyTorch does, and returned in half
+precision; integers are promoted, numpy's to float64 and torch's to torch's default dtype.
+
+A NaN or an infinity in the input spoils its own group and no other. What lies under a mask never
+reaches a real cell: masked cells take part in nothing, and their output and gradient are 0.
+"""
+
+import math
+from numbers import Real
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace, is_numpy_array, is_torch_array
+
+from normbook.core import arithmetic
+from normbook.core import blockwise as blocks
+from normbook.core.blockwise import cast, compute_dtype, output_dtype
+from normbook.core.scheme import Scheme, axes_of
+
+Array = Any  # a numpy array or a torch tensor, without importing torch to say so
+
+
+class Statistics(NamedTuple):
+    """What the cells of a group share; each array is indexed by the scheme's `stats`.
+
+    `mean` is the mean and `var` the biased variance: divided by the count, not by the count minus
+    one. For a layer that doesn't center, `mean` is 0 and `var` the mean square. `count` is the
+    number of real cells in the group.
+
+    Examples
+    --------
+    >>> from normbook.data.examples import FEATURE_MAPS
+    >>> from normbook.core.scheme import LAYER_NORM_CHW
+    >>> mean, var, count = statistics(FEATURE_MAPS.x, LAYER_NORM_CHW)
+    >>> mean.round(4), var.round(4), count
+    (array([0.4933, 0.7733]), array([0.3566, 0.5486]), array([75, 75]))
+    """
+
+    mean: Array
+    var: Array
+    count: Array
+
+
+class Normalized(NamedTuple):
+    """What `normalize` returns: the output, of the shape of x, and the statistics it used.
+
+    Where a count is 1, the cell is its own mean, and the output is beta. With running statistics,
+    no cell of x has a part in them, and the counts are 0.
+
+    Examples
+    --------
+    >>> from normbook.data.examples import THREE_SCALES
+    >>> from normbook.core.scheme import LAYER_NORM
+    >>> normalize(THREE_SCALES.x, LAYER_NORM).statistics.mean
+    array([  3.,  30., 300.])
+    """
+
+    output: Array
+    statistics: Statistics
+
+
+class Gradients(NamedTuple):
+    """What `backward` returns: the loss's derivatives by x, gamma and beta, each of its shape.
+
+    `gamma` and `beta` are None for a layer that has none.
+
+    Examples
+    --------
+    >>> from normbook.data.examples import THREE_SCALES
+    >>> from normbook.core.scheme import LAYER_NORM
+    >>> x = THREE_SCALES.x
+    >>> backward(np.ones(x.shape), x, LAYER_NORM).beta
+    array([3., 3., 3., 3., 3.])
+    """
+
+    x: Array
+    gamma: Array | None
+    beta: Array | None
+
+
+def statistics(x: Array, scheme: Scheme, mask: Array | None = None) -> Statistics:
+    """Mean, biased variance and count of every group of cells (Ba et al. 2016, eq. 3).
+
+    The variance takes two passes, over the cells and over the centered cells. The one-pass formula
+    E[x²] - E[x]² cancels: it gives -8 for 10001, 10002, 10003, 10004 in float32, not 1.25.
+
+    Parameters
+    ----------
+    x : numpy array or torch tensor whose axes are `scheme.cells`.
+    mask : boolean, True for a real cell, indexed by `scheme.mask`.
+
+    Raises
+    ------
+    TypeError : x is no array, or a masked or sparse one, or its dtype has no mean; mask is not
+        boolean or not of x's library.
+    ValueError : x or mask has a wrong shape; a mask leaves a group without a cell, unless it is
+        one that can only hide whole groups, such as the padding of LayerNorm per token.
+
+    Examples
+    --------
+    >>> from normbook.data.examples import ONE_TO_FIVE
+    >>> from normbook.core.scheme import LAYER_NORM
+    >>> statistics(ONE_TO_FIVE.x, LAYER_NORM)
+    Statistics(mean=array([3.]), var=array([2.]), count=array([5]))
+    """
+    x_split, real = _split(x, scheme, mask)
+    cells = cast(x_split, compute_dtype(x))
+    mean, var, _, _ = arithmetic.moments(cells, scheme, real)
+    return _statistics(mean, var, x_split, real, scheme)
+
+
+def normalize(
+    x: Array,
+    scheme: Scheme,
+    gamma: Array | None = None,
+    beta: Array | None = None,
+    eps: float = 1e-5,
+    mask: Array | None = None,
+    running: tuple[Array, Array] | None = None,
+) -> Normalized:
+    """Subtract the mean of a cell's group, divide by its standard deviation, scale and shift.
+
+    output = gamma * (x - mean) / sqrt(var + eps) + beta, with eps inside the root
+    (Ioffe & Szegedy 2015, algorithm 1; Ba et al. 2016, eq. 4). Layers differ in who shares what.
+
+    Parameters
+    ----------
+    x : numpy array or torch tensor whose axes are `scheme.cells`.
+    gamma, beta : scale and shift, indexed by `scheme.params`; None means 1 and 0.
+    eps : added to the variance, in its units; finite and at least 0.
+    mask : boolean, True for a real cell, indexed by `scheme.mask`.
+    running : a pair (mean, var) to use in place of the cells' own statistics, as batch norm does
+        in eval mode; indexed by `scheme.running`.
+
+    Raises
+    ------
+    TypeError : as `statistics`; also if gamma, beta or running is not of x's library.
+    ValueError : as `statistics`; also if gamma, beta or running has a wrong shape, or eps is
+        negative, infinite or NaN.
+
+    Examples
+    --------
+    Rows come out alike, whatever their scale; down the columns, columns do.
+
+    >>> from normbook.data.examples import THREE_SCALES
+    >>> from normbook.core.scheme import BATCH_NORM_1D, LAYER_NORM
+    >>> normalize(THREE_SCALES.x, LAYER_NORM).output.round(3)
+    array([[-1.414, -0.707,  0.   ,  0.707,  1.414],
+           [-1.414, -0.707,  0.   ,  0.707,  1.414],
+           [-1.414, -0.707,  0.   ,  0.707,  1.414]])
+    >>> normalize(THREE_SCALES.x, BATCH_NORM_1D).output.round(3)
+    array([[-0.805, -0.805, -0.805, -0.805, -0.805],
+           [-0.604, -0.604, -0.604, -0.604, -0.604],
+           [ 1.409,  1.409,  1.409,  1.409,  1.409]])
+    """
+    _check_eps(eps)
+    x_split, real = _split(x, scheme, mask, may_be_empty=running is not None)
+    gamma = _parameter("gamma", gamma, bool(scheme.params), x, scheme)
+    beta = _parameter("beta", beta, scheme.has_beta, x, scheme)
+    given = _running(running, x, scheme)
+    output, mean, var = blocks.forward(x_split, scheme, gamma, beta, eps, real, given)
+    if running is None:
+        used = _statistics(mean, var, x_split, real, scheme)
+    else:
+        mean, var = (scheme.take(value, scheme.running) for value in (mean, var))
+        xp = array_namespace(x)
+        used = Statistics(mean, var, xp.zeros_like(mean, dtype=xp.int64))
+    return Normalized(scheme.join(output), used)
+
+
+def backward(
+    dy: Array,
+    x: Array,
+    scheme: Scheme,
+    gamma: Array | None = None,
+    eps: float = 1e-5,
+    mask: Array | None = None,
+    running: tuple[Array, Array] | None = None,
+) -> Gradients:
+    """The gradients of `normalize` in closed form: one formula for every layer.
+
+    With g = gamma * dy, and means taken over the group of the cell,
+    dx = (g - mean(g) - x_hat * mean(g * x_hat)) / sqrt(var + eps). The first mean is missing where
+    the layer doesn't center, and both where running statistics were used, which don't depend on x.
+    dgamma sums dy * x_hat, and dbeta dy, over the cells that share them
+    (Ioffe & Szegedy 2015, section 3).
+
+    Parameters
+    ----------
+    dy : the loss's derivative by the output, of the shape of x.
+    x, scheme, gamma, eps, mask, running : as they were given to `normalize`.
+
+    Raises
+    ------
+    TypeError, ValueError : as `normalize`; also if dy is not of x's library or shape.
+
+    Examples
+    --------
+    Pull at the first output alone: the gradients of a group sum to 0.
+
+    >>> from normbook.data.examples import ONE_TO_FIVE
+    >>> from normbook.core.scheme import LAYER_NORM
+    >>> dy = np.array([[1.0, 0, 0, 0, 0]])
+    >>> backward(dy, ONE_TO_FIVE.x, LAYER_NORM).x.round(3) + 0.0
+    array([[ 0.283, -0.283, -0.141,  0.   ,  0.141]])
+    """
+    _check_eps(eps)
+    x_split, real = _split(x, scheme, mask, may_be_empty=running is not None)
+    _check_array("dy", dy, x)
+    if tuple(dy.shape) != tuple(x.shape):
+        raise ValueError(f"dy has shape {tuple(dy.shape)}; expected that of x, {tuple(x.shape)}")
+    placed = _parameter("gamma", gamma, bool(scheme.params), x, scheme)
+    given = _running(running, x, scheme)
+    dx, dgamma, dbeta = blocks.backward(scheme.split(dy), x_split, scheme, placed, eps, real, given)
+    dtype = output_dtype(x if gamma is None else gamma)
+    return Gradients(
+        scheme.join(dx),
+        cast(scheme.take(dgamma, scheme.params), dtype) if scheme.params else None,
+        cast(scheme.take(dbeta, scheme.params), dtype) if scheme.has_beta else None,
+    )
+
+
+def _split(x, scheme, mask, may_be_empty=False):
+    """x and its mask, with one axis for every letter of the scheme."""
+    _check_array("x", x, x)
+    scheme.axis_lengths(tuple(x.shape))
+    if mask is None:
+        return scheme.split(x), None
+    _check_array("mask", mask, x)
+    indices = scheme.mask or scheme.cells
+    real = scheme.place(scheme.check_mask(mask, tuple(x.shape)), indices)
+    hides_whole_groups = set(axes_of(indices)) <= set(axes_of(scheme.stats))
+    if not (may_be_empty or hides_whole_groups) and scheme.group_size(tuple(x.shape)):
+        _check_no_empty_group(real, x, scheme)
+    return scheme.split(x), real
+
+
+def _check_no_empty_group(real, x, scheme):
+    counts = _count(scheme.split(x), real, scheme).reshape(-1).tolist()
+    if 0 in counts:
+        group = scheme.group_labels(tuple(x.shape))[counts.index(0)]
+        raise ValueError(
+            f"mask hides every cell of the group {group} of {scheme.name}; "
+            "expected at least one real cell in every group"
+        )
+
+
+def _count(x_split, real, scheme):
+    xp = array_namespace(x_split)
+    axes = scheme.averaged_positions
+    if real is None:
+        shape = [1 if i in axes else length for i, length in enumerate(x_split.shape)]
+        m = math.prod(x_split.shape[i] for i in axes)
+        counts = xp.full(shape, m, dtype=xp.int64, device=x_split.device)
+    else:
+        real = xp.broadcast_to(real, x_split.shape)
+        counts = xp.astype(arithmetic.total(real, axes), xp.int64)
+    return scheme.take(counts, scheme.stats)
+
+
+def _statistics(mean, var, x_split, real, scheme):
+    mean, var = (scheme.take(value, scheme.stats) for value in (mean, var))
+    return Statistics(mean, var, _count(x_split, real, scheme))
+
+
+def _parameter(name, value, exists, x, scheme):
+    if value is None:
+        return None
+    if not exists:
+        raise ValueError(f"{name} was given, but {scheme.name} has no {name}")
+    return _placed(name, value, scheme.params, x, scheme)
+
+
+def _running(running, x, scheme):
+    if running is None:
+        return None, None
+    if not scheme.running:
+        raise ValueError(f"running was given, but {scheme.name} keeps no running statistics")
+    if not isinstance(running, tuple | list):
+        raise TypeError(f"running is a {type(running).__name__}; expected a pair, (mean, var)")
+    if len(running) != 2:
+        raise ValueError(f"running has {len(running)} parts; expected a pair, (mean, var)")
+    mean, var = running
+    return (
+        _placed("running mean", mean, scheme.running, x, scheme),
+        _placed("running var", var, scheme.running, x, scheme),
+    )
+
+
+def _placed(name, value, indices, x, scheme):
+    _check_array(name, value, x)
+    expected = scheme.shape_of(indices, tuple(x.shape))
+    if tuple(value.shape) != expected:
+        raise ValueError(
+            f"{name} has shape {tuple(value.shape)}; {scheme.name} takes one value per "
+            f"{', '.join(axes_of(indices))} of x {tuple(x.shape)}: expected {expected}"
+        )
+    return scheme.place(cast(value, compute_dtype(x)), indices)
+
+
+def _check_array(name, value, x):
+    for is_library, library in (
+        (is_numpy_array, "numpy array"),
+        (is_torch_array, "torch tensor"),
+    ):
+        if is_library(x):
+            if not is_library(value):
+                raise TypeError(
+                    f"{name} is a {type(value).__name__}, but x is a {library}; "
+                    f"expected a {library}"
+                )
+            break
+    else:
+        raise TypeError(f"x is a {type(x).__name__}; expected a numpy array or a torch tensor")
+    # These compute in ways of their own; a masked array would hide cells that nobody counts.
+    kind = str(getattr(value, "layout", type(value).__name__))
+    if kind in ("MaskedArray", "matrix") or kind.startswith("torch.sparse"):
+        raise TypeError(f"{name} is a {kind}; expected a plain array, and its mask as `mask`")
+    kinds = ("bool", "integral", "real floating")
+    if not array_namespace(value).isdtype(value.dtype, kinds):
+        raise TypeError(f"{name} has dtype {value.dtype}; expected real numbers")
+
+
+def _check_eps(eps):
+    if not (isinstance(eps, Real) and 0 <= eps < math.inf):
+        raise ValueError(f"eps is {eps!r}; expected a finite number that is at least 0")

@@ -1,0 +1,434 @@
+"""One description of a normalization layer: which cells share a mean and a variance.
+
+A layer is told apart from its neighbors by the axes that *index* its statistics. They are written
+in einops notation, one letter an axis: ``n`` sample, ``c`` channel, ``h`` row, ``w`` column,
+``t`` token or time step, ``d`` feature, ``l`` position, ``g`` group, ``k`` channel within a group.
+BatchNorm2d, for one, has the cells ``n c h w`` and statistics indexed by ``c``: it averages over
+``n``, ``h`` and ``w``, and has one mean and one variance per ``c``.
+
+Examples
+--------
+>>> from normbook.core import scheme
+>>> for name, layer in vars(scheme).items():
+...     if isinstance(layer, Scheme):
+...         print(f"{name:<31}{layer.cells:<12}{layer.stats}")
+BATCH_NORM_1D                  n d         d
+BATCH_NORM_1D_LENGTH           n d l       d
+BATCH_NORM_2D                  n c h w     c
+BATCH_NORM_PER_STEP            n t d       t d
+BATCH_NORM_POOLED              n t d       d
+BATCH_NORM_SEQUENCE_AS_CHANNEL n t d       t
+LAYER_NORM                     n d         n
+LAYER_NORM_CHW                 n c h w     n
+LAYER_NORM_CHANNELS            n c h w     n h w
+GROUP_NORM                     n (g k) h w n g
+GROUP_NORM_1                   n c h w     n
+INSTANCE_NORM_2D               n c h w     n c
+LAYER_NORM_TOKEN               n t d       n t
+RMS_NORM                       n t d       n t
+"""
+
+import re
+from dataclasses import dataclass, replace
+from math import prod
+from numbers import Integral
+
+import numpy as np
+from einops import rearrange
+
+AXIS_NAMES = {
+    "n": "sample",
+    "c": "channel",
+    "h": "row",
+    "w": "column",
+    "t": "token",
+    "d": "feature",
+    "l": "position",
+    "g": "group",
+    "k": "channel within the group",
+}
+
+_TOKEN = re.compile(r"\([a-z](?: [a-z])+\)|[a-z]")
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """The description of one layer; everything else in the book is computed from it.
+
+    Attributes
+    ----------
+    name : what the layer is usually called.
+    cells : the axes of its input in order, ``"n c h w"``. Parentheses split an axis, as in
+        ``"n (g k) h w"``, where the channels are ``g`` groups of ``k``.
+    stats : the axes that index the mean and the variance; it averages over all the others.
+    params : the axes that index gamma and beta; empty for a layer that has none.
+    running : the axes that index the running statistics; empty for a layer that keeps none.
+    mask : the axes that index its boolean mask; empty means all of ``cells``.
+    centered : whether the mean is subtracted. If not (RMSNorm), there is no beta either.
+    optional : gamma, beta and running statistics exist but are off unless asked for.
+    lengths : lengths that the shape of the input can't tell, such as the number of groups.
+    torch : the PyTorch line for it, with ``{c}`` for the length of axis c and ``{eps}`` for eps.
+    torch_eps : the eps that this PyTorch layer takes when none is given.
+
+    Raises
+    ------
+    ValueError : an axis is named twice in `cells`, or another field names one not in `cells`.
+
+    Examples
+    --------
+    >>> layer = Scheme("my norm", "n c h w", stats="n", params="c h w")
+    >>> layer.summary
+    'average over c, h, w → one (μ, σ²) per n'
+    >>> layer.group_size((2, 3, 5, 5))
+    75
+    >>> layer.parameter_count((2, 3, 5, 5))
+    150
+    """
+
+    name: str
+    cells: str
+    stats: str
+    params: str = ""
+    running: str = ""
+    mask: str = ""
+    centered: bool = True
+    optional: bool = False
+    lengths: tuple[tuple[str, int], ...] = ()
+    torch: str = ""
+    torch_eps: float | None = 1e-5
+
+    def __post_init__(self):
+        for field in ("cells", "stats", "params", "running", "mask"):
+            indices = getattr(self, field)
+            if " ".join(_TOKEN.findall(indices)) != indices:
+                raise ValueError(
+                    f"{field}={indices!r}: expected one-letter axes with single spaces between, "
+                    "such as 'n c h w' or 'n (g k) h w'"
+                )
+            if len(set(axes_of(indices))) < len(axes_of(indices)):
+                raise ValueError(f"{field}={indices!r} names an axis twice")
+            for axis in axes_of(indices):
+                if axis not in self.axes:
+                    raise ValueError(
+                        f"{field}={indices!r} names the axis {axis!r}, "
+                        f"which is not in cells={self.cells!r}"
+                    )
+        for axis, length in self.lengths:
+            if axis not in self.axes:
+                raise ValueError(
+                    f"lengths name the axis {axis!r}, which is not in cells={self.cells!r}"
+                )
+            if not isinstance(length, Integral) or length < 1:
+                raise ValueError(
+                    f"the length of axis {axis!r} is {length!r}; expected an integer, at least 1"
+                )
+
+    def with_lengths(self, **lengths: int) -> "Scheme":
+        """The same layer with lengths fixed: ``GROUP_NORM.with_lengths(g=2)`` has two groups."""
+        return replace(self, lengths=tuple((dict(self.lengths) | lengths).items()))
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The names of all axes, a split axis as its parts: ``("n", "g", "k", "h", "w")``."""
+        return axes_of(self.cells)
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        """The names of the axes that are averaged over: all that do not index the statistics."""
+        return tuple(axis for axis in self.axes if axis not in axes_of(self.stats))
+
+    @property
+    def averaged_positions(self) -> tuple[int, ...]:
+        """Where the averaged axes stand once split axes are split: ``(0, 2, 3)`` for ``n h w``."""
+        return tuple(i for i, axis in enumerate(self.axes) if axis not in axes_of(self.stats))
+
+    @property
+    def has_beta(self) -> bool:
+        """Whether the layer shifts: a layer that does not center has no beta."""
+        return bool(self.params) and self.centered
+
+    @property
+    def summary(self) -> str:
+        """What is averaged and what is kept: ``average over n, h, w → one (μ, σ²) per c``."""
+        over = ", ".join(self.averaged) or "nothing"
+        pair = "(μ, σ²)" if self.centered else "mean square"
+        per = ", ".join(axes_of(self.stats))
+        return f"average over {over} → one {pair}" + (f" per {per}" if per else " for all cells")
+
+    def axis_lengths(self, shape: tuple[int, ...]) -> dict[str, int]:
+        """The length of every axis for an input of this shape, ``{"n": 2, "c": 3, ...}``.
+
+        Raises
+        ------
+        ValueError : the rank is not that of `cells`, the number of groups is not known, or a
+            length doesn't divide or equal the axis it belongs to.
+
+        Examples
+        --------
+        >>> GROUP_NORM.with_lengths(g=2).axis_lengths((1, 6, 5, 5))
+        {'n': 1, 'g': 2, 'k': 3, 'h': 5, 'w': 5}
+        """
+        tokens = _TOKEN.findall(self.cells)
+        if len(shape) != len(tokens):
+            raise ValueError(
+                f"x has {len(shape)} axes, shape {tuple(shape)}; "
+                f"{self.name} expected {len(tokens)}: {self.cells}"
+            )
+        fixed = dict(self.lengths)
+        lengths = {}
+        for token, length in zip(tokens, shape, strict=True):
+            parts = axes_of(token)
+            unknown = [axis for axis in parts if axis not in fixed]
+            known = prod(fixed[axis] for axis in parts if axis in fixed)
+            if len(unknown) > 1:
+                raise ValueError(
+                    f"{self.name} needs the length of {unknown[0]!r} to split {token}: "
+                    f"give it with .with_lengths({unknown[0]}=...)"
+                )
+            if (length % known) if unknown else (length != known):
+                raise ValueError(
+                    f"{self.name}: an axis of length {length} can't be {token} with "
+                    + ", ".join(f"{axis}={fixed[axis]}" for axis in parts if axis in fixed)
+                )
+            for axis in parts:
+                lengths[axis] = length // known if axis in unknown else fixed[axis]
+        return lengths
+
+    def shape_of(self, indices: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of something indexed by `indices` for an input of this shape.
+
+        ``BATCH_NORM_2D.shape_of("c", (2, 3, 5, 5))`` is ``(3,)``.
+        """
+        lengths = self.axis_lengths(shape)
+        tokens = _TOKEN.findall(indices)
+        return tuple(prod(lengths[axis] for axis in axes_of(token)) for token in tokens)
+
+    def split(self, x):
+        """`x` with every split axis split: (N, G*K, H, W) becomes (N, G, K, H, W)."""
+        if "(" not in self.cells:
+            return x
+        return rearrange(x, f"{self.cells} -> {' '.join(self.axes)}", **dict(self.lengths))
+
+    def join(self, x):
+        """The inverse of `split`."""
+        if "(" not in self.cells:
+            return x
+        return rearrange(x, f"{' '.join(self.axes)} -> {self.cells}")
+
+    def place(self, a, indices: str):
+        """`a`, indexed by `indices`, shaped to broadcast against the split input.
+
+        gamma of shape (C,), indexed by ``c``, becomes (1, C, 1, 1).
+        """
+        kept = axes_of(indices)
+        target = " ".join(axis if axis in kept else "1" for axis in self.axes)
+        fixed = {axis: length for axis, length in self.lengths if axis in kept}
+        return rearrange(a, f"{indices} -> {target}", **fixed)
+
+    def take(self, a, indices: str):
+        """The inverse of `place`: (1, C, 1, 1) becomes (C,)."""
+        kept = axes_of(indices)
+        source = " ".join(axis if axis in kept else "1" for axis in self.axes)
+        return rearrange(a, f"{source} -> {indices}")
+
+    def groups(self, shape: tuple[int, ...], mask: np.ndarray | None = None) -> np.ndarray:
+        """The group of every cell: cells with the same number share a mean and a variance.
+
+        Returns integers of the shape of the input; a group's number is the row-major index of its
+        statistics. A masked cell belongs to no group, and has -1.
+
+        Examples
+        --------
+        >>> BATCH_NORM_1D.groups((2, 3))
+        array([[0, 1, 2],
+               [0, 1, 2]])
+        >>> LAYER_NORM.groups((2, 3))
+        array([[0, 0, 0],
+               [1, 1, 1]])
+        """
+        numbers = self._numbers(self.stats, shape)
+        if mask is None:
+            return numbers
+        mask = self.place(self.check_mask(np.asarray(mask), shape), self.mask or self.cells)
+        return np.where(self.join(np.broadcast_to(mask, self.split(numbers).shape)), numbers, -1)
+
+    def parameter_groups(self, shape: tuple[int, ...]) -> np.ndarray:
+        """The gamma (and beta) of every cell: cells with the same number share them.
+
+        Returns integers of the shape of the input, -1 throughout for a layer without parameters.
+
+        Examples
+        --------
+        >>> LAYER_NORM.parameter_groups((2, 3))
+        array([[0, 1, 2],
+               [0, 1, 2]])
+        """
+        if not self.params:
+            return np.full(shape, -1)
+        return self._numbers(self.params, shape)
+
+    def _numbers(self, indices, shape):
+        lengths = self.axis_lengths(shape)
+        numbers = np.arange(prod(lengths[axis] for axis in axes_of(indices)))
+        numbers = self.place(numbers.reshape(self.shape_of(indices, shape)), indices)
+        return self.join(np.broadcast_to(numbers, [lengths[axis] for axis in self.axes]))
+
+    def group_labels(self, shape: tuple[int, ...]) -> list[str]:
+        """A label for every group, in the order of their numbers: ``["c=0", "c=1", "c=2"]``."""
+        axes = axes_of(self.stats)
+        lengths = self.axis_lengths(shape)
+        indices = np.ndindex(*(lengths[axis] for axis in axes))
+        return [
+            ", ".join(f"{a}={i}" for a, i in zip(axes, index, strict=True)) for index in indices
+        ]
+
+    def group_size(self, shape: tuple[int, ...]) -> int:
+        """How many cells of an unmasked input share one mean and one variance: m."""
+        lengths = self.axis_lengths(shape)
+        return prod(lengths[axis] for axis in self.averaged)
+
+    def parameter_count(self, shape: tuple[int, ...], affine: bool | None = None) -> int:
+        """How many numbers gamma and beta hold together.
+
+        `affine` switches them on or off; None means what the PyTorch layer does.
+
+        Examples
+        --------
+        >>> LAYER_NORM_CHW.parameter_count((2, 3, 5, 5))
+        150
+        >>> GROUP_NORM_1.parameter_count((2, 3, 5, 5))
+        6
+        """
+        if not self.params or not (not self.optional if affine is None else affine):
+            return 0
+        return prod(self.shape_of(self.params, shape)) * (2 if self.has_beta else 1)
+
+    def check_mask(self, mask, shape: tuple[int, ...]):
+        """`mask` itself, if it fits an input of this shape.
+
+        Raises
+        ------
+        TypeError : the mask is not boolean.
+        ValueError : its shape is not that of the axes that index it.
+        """
+        if str(mask.dtype) not in ("bool", "torch.bool"):
+            raise TypeError(f"mask has dtype {mask.dtype}; expected bool, True for a real cell")
+        indices = self.mask or self.cells
+        expected = self.shape_of(indices, shape)
+        if tuple(mask.shape) != expected:
+            raise ValueError(
+                f"mask has shape {tuple(mask.shape)}; {self.name} takes one value per "
+                f"{', '.join(axes_of(indices))}: expected {expected}"
+            )
+        return mask
+
+    def numpy(self, shape: tuple[int, ...], eps: float = 1e-5, masked: bool = False) -> str:
+        """The line of numpy that computes the normalized `x` (and `mask`, if masked).
+
+        Examples
+        --------
+        >>> print(LAYER_NORM.numpy((3, 5)))
+        (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-05)
+        """
+        return self._formula(shape, eps, masked, _NUMPY)
+
+    def pytorch(self, shape: tuple[int, ...], eps: float = 1e-5, masked: bool = False) -> str:
+        """The line of PyTorch that computes the normalized `x` (and `mask`, if masked).
+
+        It names the layer where PyTorch has one. PyTorch has none that takes a mask.
+
+        Examples
+        --------
+        >>> print(LAYER_NORM_CHW.pytorch((2, 3, 5, 5)))
+        nn.LayerNorm([3, 5, 5])(x)
+        >>> print(GROUP_NORM.with_lengths(g=2).pytorch((1, 6, 5, 5), eps=1e-3))
+        nn.GroupNorm(2, 6, eps=0.001)(x)
+        """
+        if masked or not self.torch:
+            return self._formula(shape, eps, masked, _TORCH_MASKED if masked else _TORCH)
+        lengths = self.axis_lengths(shape)
+        lengths |= {
+            "".join(axes_of(token)): prod(lengths[axis] for axis in axes_of(token))
+            for token in _TOKEN.findall(self.cells)
+        }
+        return self.torch.format(eps="" if eps == self.torch_eps else f", eps={eps}", **lengths)
+
+    def _formula(self, shape, eps, masked, dialect):
+        lengths = self.axis_lengths(shape)
+        over = self.averaged_positions
+        x, first = "x", "x"
+        if "(" in self.cells:
+            split = f"reshape({', '.join(str(lengths[axis]) for axis in self.axes)})"
+            x, first = "s", f"(s := x.{split})"
+
+        def average(what, cells):
+            where = dialect["where"] if masked else ""
+            axes = over[0] if len(over) == 1 else over
+            return dialect[what].format(x=cells, over=axes, where=where)
+
+        if not over:  # torch reads an empty tuple as all axes: write the one-cell average out
+            top, bottom = (f"({first} - {x})", f"0 * {x}") if self.centered else (first, f"{x}**2")
+        elif self.centered:
+            top, bottom = f"({first} - {average('mean', x)})", average("var", x)
+        else:
+            top, bottom = first, average("mean", f"({x}**2)")
+        line = f"{top} / {dialect['module']}.sqrt({bottom} + {eps})"
+        if masked:
+            indexed = axes_of(self.mask or self.cells)
+            mask = f"mask[{', '.join(':' if axis in indexed else 'None' for axis in self.axes)}]"
+            if "None" not in mask:
+                mask = f"mask.{split}" if "(" in self.cells else "mask"
+            line = f"{dialect['module']}.where(m := {mask}, {line}, 0)"
+        return f"({line}).reshape(x.shape)" if "(" in self.cells else line
+
+
+def axes_of(indices: str) -> tuple[str, ...]:
+    """The axes that a pattern names, in order: ``("g", "k")`` for ``"(g k)"``.
+
+    Examples
+    --------
+    >>> axes_of("n (g k) h w")
+    ('n', 'g', 'k', 'h', 'w')
+    """
+    return tuple(re.findall("[a-z]", indices))
+
+
+_NUMPY = {
+    "module": "np",
+    "mean": "{x}.mean({over}, keepdims=True{where})",
+    "var": "{x}.var({over}, keepdims=True{where})",
+    "where": ", where=m",
+}
+_TORCH = {
+    "module": "torch",
+    "mean": "{x}.mean({over}, keepdim=True)",
+    "var": "{x}.var({over}, correction=0, keepdim=True)",
+}
+_TORCH_MASKED = {
+    "module": "torch",
+    "mean": "torch.masked.mean({x}, {over}, keepdim=True{where})",
+    "var": "torch.masked.var({x}, {over}, unbiased=False, keepdim=True{where})",
+    "where": ", mask=m",
+}
+
+
+# The table: one row, one layer.
+# fmt: off
+# ruff: noqa: E501
+BATCH_NORM_1D = Scheme("BatchNorm1d", "n d", stats="d", params="d", running="d", torch="nn.BatchNorm1d({d}{eps})(x)")
+BATCH_NORM_1D_LENGTH = Scheme("BatchNorm1d", "n d l", stats="d", params="d", running="d", torch="nn.BatchNorm1d({d}{eps})(x)")
+BATCH_NORM_2D = Scheme("BatchNorm2d", "n c h w", stats="c", params="c", running="c", torch="nn.BatchNorm2d({c}{eps})(x)")
+BATCH_NORM_PER_STEP = Scheme("BatchNorm per time step", "n t d", stats="t d", params="t d", running="t d", mask="n t", torch="nn.BatchNorm1d({t} * {d}{eps})(x.flatten(1)).view_as(x)")
+BATCH_NORM_POOLED = Scheme("BatchNorm pooled over time", "n t d", stats="d", params="d", running="d", mask="n t", torch="nn.BatchNorm1d({d}{eps})(x.flatten(0, 1)).view_as(x)")
+BATCH_NORM_SEQUENCE_AS_CHANNEL = Scheme("BatchNorm1d, sequence as channel", "n t d", stats="t", params="t", running="t", mask="n t", torch="nn.BatchNorm1d({t}{eps})(x)")
+LAYER_NORM = Scheme("LayerNorm", "n d", stats="n", params="d", torch="nn.LayerNorm({d}{eps})(x)")
+LAYER_NORM_CHW = Scheme("LayerNorm over C, H, W", "n c h w", stats="n", params="c h w", torch="nn.LayerNorm([{c}, {h}, {w}]{eps})(x)")
+LAYER_NORM_CHANNELS = Scheme("LayerNorm over channels", "n c h w", stats="n h w", params="c", torch="nn.LayerNorm({c}{eps})(x.movedim(1, -1)).movedim(-1, 1)")
+GROUP_NORM = Scheme("GroupNorm", "n (g k) h w", stats="n g", params="(g k)", torch="nn.GroupNorm({g}, {gk}{eps})(x)")
+GROUP_NORM_1 = Scheme("GroupNorm(1)", "n c h w", stats="n", params="c", torch="nn.GroupNorm(1, {c}{eps})(x)")
+INSTANCE_NORM_2D = Scheme("InstanceNorm2d", "n c h w", stats="n c", params="c", running="c", optional=True, torch="nn.InstanceNorm2d({c}{eps})(x)")
+LAYER_NORM_TOKEN = Scheme("LayerNorm per token", "n t d", stats="n t", params="d", mask="n t", torch="nn.LayerNorm({d}{eps})(x)")
+RMS_NORM = Scheme("RMSNorm", "n t d", stats="n t", params="d", mask="n t", centered=False, torch="nn.RMSNorm({d}{eps})(x)", torch_eps=None)
+# fmt: on
+
+LAYERS = tuple(value for value in list(globals().values()) if isinstance(value, Scheme))
