@@ -20,10 +20,8 @@ import torch
 from torch import nn
 
 from bench import Row, show
-from normbook.core.normalize import normalize
-from normbook.core.scheme import BATCH_NORM_2D, LAYER_NORM_TOKEN
-from normbook.layers import layer_norm_recurrent as recurrent
-from normbook.layers import norms as layers
+from normbook import layers
+from normbook.core import BATCH_NORM_2D, LAYER_NORM_TOKEN, normalize
 
 ROUNDS = 20
 
@@ -113,8 +111,8 @@ def time_recurrent(name, hidden_size=128):
     x = torch.randn(shape, requires_grad=True)
     dy = torch.randn(32, 50, hidden_size)
     modules = {
-        "no norms": getattr(recurrent, name)(64, hidden_size, norm=None),
-        "layer norm": getattr(recurrent, name)(64, hidden_size),
+        "no norms": getattr(layers, name)(64, hidden_size, norm=None),
+        "layer norm": getattr(layers, name)(64, hidden_size),
     }
 
     def step(module):

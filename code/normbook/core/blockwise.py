@@ -2,7 +2,8 @@
 
 Groups don't depend on each other, so they need not be computed together. In blocks, the arrays in
 between stay in the processor's cache, and none of them is as large as the input: for inputs that
-don't fit there, several times as fast. Where autograd records the operations, one block is all.
+don't fit there, several times as fast. What somebody follows, such as autograd or a compiler, is
+one block.
 
 Everything is shaped as `normbook.core.arithmetic` takes it. Half precision is computed in float32,
 and integers in the default floating dtype.
@@ -10,103 +11,134 @@ and integers in the default floating dtype.
 
 import math
 
-from array_api_compat import array_namespace, is_torch_array
+import numpy as np
 
 from normbook.core import arithmetic
+from normbook.core.arithmetic import is_numpy, library
 from normbook.core.scheme import Scheme
 
 BLOCK_CELLS = 2**18
 
 
-def forward(x, scheme: Scheme, gamma=None, beta=None, eps=1e-5, real=None, given=(None, None)):
+def forward(x, scheme: Scheme, gamma=None, beta=None, eps=1e-5, real=None, given=None):
     """The output, in `output_dtype(x)`, and the mean and variance that were used.
 
     `given` is a constant mean and variance to use in place of those of x.
     """
 
-    def block(cut, out=None):
-        centered, mean, var, _ = _centered(x, scheme, real, given, cut)
-        output = arithmetic.scale_and_shift(
-            centered, var, cut(gamma), cut(beta), eps, cut(real), out
+    def block(cut, spare=False):
+        cells = to_compute(cut(x))
+        if given:
+            mean, var = map(cut, given)
+            centered = arithmetic.hide(cells - mean, cut(real))
+        else:
+            mean, var, _, centered = arithmetic.moments(cells, scheme, cut(real))
+        parts = (
+            centered,
+            var,
+            cut(gamma),
+            cut(beta),
+            eps,
+            cut(real),
+            spare and centered is not cells,
         )
-        return output, mean, var
+        return arithmetic.scale_and_shift(*parts), mean, var
 
-    dtype = output_dtype(x)
-    axis, cuts = _cuts(x, scheme, gamma, beta, *given)
+    axis, cuts = _cuts(x, scheme, gamma, beta, *given or ())
     if len(cuts) == 1:
         output, mean, var = block(cuts[0])
-        return cast(output, dtype), mean, var
-    xp = array_namespace(x)
-    output, used = xp.empty_like(x, dtype=dtype), []
+        return cast(output, output_dtype(x)), mean, var
+    output, used = library(x).empty_like(x, dtype=output_dtype(x)), []
     for cut in cuts:
-        target = cut(output)
-        result, *own = block(cut, target if dtype == compute_dtype(x) else None)
-        if result is not target:
-            target[...] = result
+        cut(output)[...], *own = block(cut, spare=True)
         used.append(own)
-    if given[0] is not None:
-        return output, *given
-    return output, *(xp.concat(part, axis=axis) for part in zip(*used, strict=True))
+    return output, *(given or [_join(part, axis) for part in zip(*used, strict=True)])
 
 
-def backward(dy, x, scheme: Scheme, gamma=None, eps=1e-5, real=None, given=(None, None)):
-    """dx, in `output_dtype(x)`, and dgamma and dbeta, for what was given to `forward`."""
+def backward(dy, x, scheme: Scheme, gamma=None, eps=1e-5, real=None, given=None, known=None):
+    """dx, in `output_dtype(x)`, and dgamma and dbeta, for what was given to `forward`.
 
-    def block(cut):
-        centered, _, var, m = _centered(x, scheme, real, given, cut)
-        dx, dgamma, dbeta = arithmetic.gradients(
-            cast(cut(dy), centered.dtype), centered, var, m, cut(gamma), eps, scheme, cut(real)
-        )
-        return cast(dx, output_dtype(x)), dgamma, dbeta
+    `known` are the mean and variance that `forward` returned, to spare computing them again; then
+    the result can't be derived in turn.
+    """
 
-    axis, cuts = _cuts(x, scheme, dy, gamma, *given)
+    def block(cut, spare=False):
+        cells = to_compute(cut(x))
+        if given or known:
+            mean, var = map(cut, given or known)
+            centered = arithmetic.hide(cells - mean, cut(real))
+            m = None if given else arithmetic.count(cells, scheme.averaged_positions, cut(real))
+        else:
+            _, var, m, centered = arithmetic.moments(cells, scheme, cut(real))
+        parts = cast(cut(dy), cells.dtype), centered, var, m, cut(gamma), eps, scheme, cut(real)
+        return arithmetic.gradients(*parts, spare and centered is not cells)
+
+    axis, cuts = _cuts(x, scheme, dy, gamma, *given or ())
     if len(cuts) == 1:
-        return block(cuts[0])
-    xp = array_namespace(x)
-    dx, parts = xp.empty_like(x, dtype=output_dtype(x)), []
+        dx, dgamma, dbeta = block(cuts[0])
+        return cast(dx, output_dtype(x)), dgamma, dbeta
+    dx, parts = library(x).empty_like(x, dtype=output_dtype(x)), []
     for cut in cuts:
-        cut(dx)[...], *rest = block(cut)
+        cut(dx)[...], *rest = block(cut, spare=True)
         parts.append(rest)
-    if scheme.axes[axis] in scheme.params:
-        return dx, *(xp.concat(part, axis=axis) for part in zip(*parts, strict=True))
-    return dx, *(sum(part) for part in zip(*parts, strict=True))
+    join = sum if axis in scheme.shared_positions else lambda part: _join(part, axis)
+    return dx, *[join(part) for part in zip(*parts, strict=True)]
+
+
+def tangent(dx, dgamma, dbeta, x, scheme: Scheme, gamma=None, eps=1e-5, given=None):
+    """The change of the output, in its dtype, with those of x, gamma and beta; one block."""
+    if given:
+        (mean, var), m = given, None
+        centered = to_compute(x) - mean
+    else:
+        _, var, m, centered = arithmetic.moments(to_compute(x), scheme)
+    change = arithmetic.tangent(dx, dgamma, dbeta, centered, var, m, gamma, eps, scheme)
+    return cast(change, output_dtype(x))
 
 
 def output_dtype(x):
     """The dtype of the output: that of x, or the default floating dtype if x holds integers."""
-    xp = array_namespace(x)
-    return x.dtype if xp.isdtype(x.dtype, "real floating") else xp.asarray(1.0).dtype
+    if is_numpy(x):
+        return x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
+    return x.dtype if x.dtype.is_floating_point else library(x).get_default_dtype()
 
 
 def compute_dtype(x):
     """The dtype to compute in: float32 for half precision, else that of the output."""
     dtype = output_dtype(x)
-    return array_namespace(x).float32 if dtype.itemsize < 4 else dtype
+    return library(x).float32 if dtype.itemsize < 4 else dtype
+
+
+def to_compute(x):
+    return cast(x, compute_dtype(x))
 
 
 def cast(values, dtype):
     """`values` in this dtype, themselves if they have it."""
-    return array_namespace(values).astype(values, dtype, copy=False)
+    if values.dtype == dtype:
+        return values
+    return values.astype(dtype) if is_numpy(values) else values.to(dtype)
 
 
-def _centered(x, scheme, real, given, cut):
-    """The centered cells of a block, their mean and variance, and the number m to average over."""
-    cells = cast(cut(x), compute_dtype(x))
-    mean, var = (cut(value) for value in given)
-    if mean is None:
-        mean, var, m, centered = arithmetic.moments(cells, scheme, cut(real))
-        return centered, mean, var, m
-    return arithmetic.hide(cells - mean, cut(real)), mean, var, None
+def _join(parts, axis):
+    return library(parts[0]).concatenate(parts, axis=axis)
 
 
 def _cuts(x, scheme, *others):
     """An axis that indexes the statistics, and functions that cut the blocks along it."""
-    axis = next((i for i, name in enumerate(scheme.axes) if name in scheme.stats), None)
     size = math.prod(x.shape)
-    if axis is None or size <= BLOCK_CELLS or any(_recorded(a) for a in (x, *others)):
-        return axis, [lambda a: a]
+    if _is_followed(x, *others) or size <= BLOCK_CELLS:
+        return None, [_whole]
+    averaged = scheme.averaged_positions
+    axis = next((i for i in range(len(x.shape)) if i not in averaged), None)
+    if axis is None:
+        return None, [_whole]
     step = max(1, BLOCK_CELLS * x.shape[axis] // size)
     return axis, [_cut(axis, start, start + step) for start in range(0, x.shape[axis], step)]
+
+
+def _whole(array):
+    return array
 
 
 def _cut(axis, start, stop):
@@ -114,10 +146,12 @@ def _cut(axis, start, stop):
     return lambda a: a if a is None or a.shape[axis] == 1 else a[index]
 
 
-def _recorded(a):
-    """Whether autograd records what is done with this array."""
-    if not (is_torch_array(a) and a.requires_grad):
+def _is_followed(x, *others):
+    """Whether a compiler, a transform of torch.func or autograd looks at what is done with x."""
+    if is_numpy(x):
         return False
-    import torch  # it is there already, since one of its tensors is
-
-    return torch.is_grad_enabled()
+    torch = library(x)
+    if torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None:
+        return True
+    recorded = [a for a in (x, *others) if a is not None and a.requires_grad]
+    return bool(recorded) and torch.is_grad_enabled()

@@ -9,14 +9,13 @@ reaches a real cell: masked cells take part in nothing, and their output and gra
 """
 
 import math
+import sys
 from numbers import Real
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace, is_numpy_array, is_torch_array
-
-from normbook.core import arithmetic
-from normbook.core import blockwise as blocks
-from normbook.core.blockwise import cast, compute_dtype, output_dtype
+from normbook.core import arithmetic, blockwise
+from normbook.core.arithmetic import is_numpy, library
+from normbook.core.blockwise import cast, compute_dtype, output_dtype, to_compute
 from normbook.core.scheme import Scheme, axes_of
 
 Array = Any  # a numpy array or a torch tensor, without importing torch to say so
@@ -106,8 +105,7 @@ def statistics(x: Array, scheme: Scheme, mask: Array | None = None) -> Statistic
     Statistics(mean=array([3.]), var=array([2.]), count=array([5]))
     """
     x_split, real = _split(x, scheme, mask)
-    cells = cast(x_split, compute_dtype(x))
-    mean, var, _, _ = arithmetic.moments(cells, scheme, real)
+    mean, var, _, _ = arithmetic.moments(to_compute(x_split), scheme, real)
     return _statistics(mean, var, x_split, real, scheme)
 
 
@@ -160,13 +158,13 @@ def normalize(
     gamma = _parameter("gamma", gamma, bool(scheme.params), x, scheme)
     beta = _parameter("beta", beta, scheme.has_beta, x, scheme)
     given = _running(running, x, scheme)
-    output, mean, var = blocks.forward(x_split, scheme, gamma, beta, eps, real, given)
+    output, mean, var = blockwise.forward(x_split, scheme, gamma, beta, eps, real, given)
     if running is None:
         used = _statistics(mean, var, x_split, real, scheme)
     else:
         mean, var = (scheme.take(value, scheme.running) for value in (mean, var))
-        xp = array_namespace(x)
-        used = Statistics(mean, var, xp.zeros_like(mean, dtype=xp.int64))
+        lib = library(x)
+        used = Statistics(mean, var, lib.zeros_like(mean, dtype=lib.int64))
     return Normalized(scheme.join(output), used)
 
 
@@ -213,7 +211,9 @@ def backward(
         raise ValueError(f"dy has shape {tuple(dy.shape)}; expected that of x, {tuple(x.shape)}")
     placed = _parameter("gamma", gamma, bool(scheme.params), x, scheme)
     given = _running(running, x, scheme)
-    dx, dgamma, dbeta = blocks.backward(scheme.split(dy), x_split, scheme, placed, eps, real, given)
+    dx, dgamma, dbeta = blockwise.backward(
+        scheme.split(dy), x_split, scheme, placed, eps, real, given
+    )
     dtype = output_dtype(x if gamma is None else gamma)
     return Gradients(
         scheme.join(dx),
@@ -248,16 +248,14 @@ def _check_no_empty_group(real, x, scheme):
 
 
 def _count(x_split, real, scheme):
-    xp = array_namespace(x_split)
-    axes = scheme.averaged_positions
+    lib, axes = library(x_split), scheme.averaged_positions
     if real is None:
         shape = [1 if i in axes else length for i, length in enumerate(x_split.shape)]
         m = math.prod(x_split.shape[i] for i in axes)
-        counts = xp.full(shape, m, dtype=xp.int64, device=x_split.device)
-    else:
-        real = xp.broadcast_to(real, x_split.shape)
-        counts = xp.astype(arithmetic.total(real, axes), xp.int64)
-    return scheme.take(counts, scheme.stats)
+        counts = lib.full(shape, m, dtype=lib.int64, device=x_split.device)
+        return scheme.take(counts, scheme.stats)
+    real = lib.broadcast_to(real, x_split.shape)
+    return scheme.take(arithmetic.total(cast(real, lib.int64), axes), scheme.stats)
 
 
 def _statistics(mean, var, x_split, real, scheme):
@@ -275,7 +273,7 @@ def _parameter(name, value, exists, x, scheme):
 
 def _running(running, x, scheme):
     if running is None:
-        return None, None
+        return None
     if not scheme.running:
         raise ValueError(f"running was given, but {scheme.name} keeps no running statistics")
     if not isinstance(running, tuple | list):
@@ -301,26 +299,26 @@ def _placed(name, value, indices, x, scheme):
 
 
 def _check_array(name, value, x):
-    for is_library, library in (
-        (is_numpy_array, "numpy array"),
-        (is_torch_array, "torch tensor"),
-    ):
-        if is_library(x):
-            if not is_library(value):
-                raise TypeError(
-                    f"{name} is a {type(value).__name__}, but x is a {library}; "
-                    f"expected a {library}"
-                )
-            break
-    else:
+    kind = _library_of(x)
+    if kind is None:
         raise TypeError(f"x is a {type(x).__name__}; expected a numpy array or a torch tensor")
+    if _library_of(value) != kind:
+        raise TypeError(f"{name} is a {type(value).__name__}, but x is a {kind}; expected a {kind}")
     # These compute in ways of their own; a masked array would hide cells that nobody counts.
-    kind = str(getattr(value, "layout", type(value).__name__))
-    if kind in ("MaskedArray", "matrix") or kind.startswith("torch.sparse"):
-        raise TypeError(f"{name} is a {kind}; expected a plain array, and its mask as `mask`")
-    kinds = ("bool", "integral", "real floating")
-    if not array_namespace(value).isdtype(value.dtype, kinds):
-        raise TypeError(f"{name} has dtype {value.dtype}; expected real numbers")
+    layout = str(getattr(value, "layout", type(value).__name__))
+    if layout in ("MaskedArray", "matrix") or layout.startswith("torch.sparse"):
+        raise TypeError(f"{name} is a {layout}; expected a plain array, and its mask as `mask`")
+    dtype = value.dtype
+    real = dtype.kind in "biuf" if is_numpy(value) else not dtype.is_complex
+    if not real:
+        raise TypeError(f"{name} has dtype {dtype}; expected real numbers")
+
+
+def _library_of(value):
+    if is_numpy(value):
+        return "numpy array"
+    torch = sys.modules.get("torch")
+    return "torch tensor" if torch and isinstance(value, torch.Tensor) else None
 
 
 def _check_eps(eps):

@@ -122,6 +122,12 @@ class Scheme:
                 raise ValueError(
                     f"the length of axis {axis!r} is {length!r}; expected an integer, at least 1"
                 )
+        # Where axes stand once split ones are split: those averaged over, `(0, 2, 3)` for n, h, w,
+        # and those that gamma and beta are shared over. Plain tuples, which a compiler can read.
+        for name, indices in (("averaged", self.stats), ("shared", self.params)):
+            kept = axes_of(indices)
+            positions = tuple(i for i, axis in enumerate(self.axes) if axis not in kept)
+            object.__setattr__(self, f"{name}_positions", positions)
 
     def with_lengths(self, **lengths: int) -> "Scheme":
         """The same layer with lengths fixed: ``GROUP_NORM.with_lengths(g=2)`` has two groups."""
@@ -136,11 +142,6 @@ class Scheme:
     def averaged(self) -> tuple[str, ...]:
         """The names of the axes that are averaged over: all that do not index the statistics."""
         return tuple(axis for axis in self.axes if axis not in axes_of(self.stats))
-
-    @property
-    def averaged_positions(self) -> tuple[int, ...]:
-        """Where the averaged axes stand once split axes are split: ``(0, 2, 3)`` for ``n h w``."""
-        return tuple(i for i, axis in enumerate(self.axes) if axis not in axes_of(self.stats))
 
     @property
     def has_beta(self) -> bool:
@@ -426,6 +427,7 @@ LAYER_NORM_CHW = Scheme("LayerNorm over C, H, W", "n c h w", stats="n", params="
 LAYER_NORM_CHANNELS = Scheme("LayerNorm over channels", "n c h w", stats="n h w", params="c", torch="nn.LayerNorm({c}{eps})(x.movedim(1, -1)).movedim(-1, 1)")
 GROUP_NORM = Scheme("GroupNorm", "n (g k) h w", stats="n g", params="(g k)", torch="nn.GroupNorm({g}, {gk}{eps})(x)")
 GROUP_NORM_1 = Scheme("GroupNorm(1)", "n c h w", stats="n", params="c", torch="nn.GroupNorm(1, {c}{eps})(x)")
+INSTANCE_NORM_1D = Scheme("InstanceNorm1d", "n d l", stats="n d", params="d", running="d", optional=True, torch="nn.InstanceNorm1d({d}{eps})(x)")
 INSTANCE_NORM_2D = Scheme("InstanceNorm2d", "n c h w", stats="n c", params="c", running="c", optional=True, torch="nn.InstanceNorm2d({c}{eps})(x)")
 LAYER_NORM_TOKEN = Scheme("LayerNorm per token", "n t d", stats="n t", params="d", mask="n t", torch="nn.LayerNorm({d}{eps})(x)")
 RMS_NORM = Scheme("RMSNorm", "n t d", stats="n t", params="d", mask="n t", centered=False, torch="nn.RMSNorm({d}{eps})(x)", torch_eps=None)

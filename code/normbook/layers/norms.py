@@ -1,142 +1,156 @@
-"""Trainable layers from scratch, equal to `torch.nn`'s in every number and name.
+"""PyTorch's normalization layers, with the book's arithmetic in place of PyTorch's kernels.
 
-Outputs, gradients, running statistics, parameter names and state-dict shapes are those of the
-`torch.nn` layer of the same name, and a state dict of the one loads into the other. They raise
-where PyTorch raises. The forward and the backward pass are the book's one formula, in
-`normbook.core.arithmetic`; a layer only says who shares what, and keeps the parameters.
+Each class is `torch.nn`'s of the same name: construction, parameters, buffers, state dicts, resets
+and ``isinstance`` are PyTorch's, so that all of its tools take them. Ours are the forward pass and
+the closed-form backward pass, those of `normbook.core.arithmetic`: a layer says who shares what, by
+a scheme of the book's table, and raises where PyTorch raises.
+
+They differ from `torch.nn` in two ways. Where the variance overflows, all of the group is NaN. And
+`torch.jit.script` refuses them; use `torch.compile` or `torch.export`, which take them whole.
 """
 
 import math
-import numbers
-import warnings
-from inspect import cleandoc
 
 import torch
 from torch import nn
 
-from normbook.core import blockwise as blocks
-from normbook.core.blockwise import compute_dtype
-from normbook.core.scheme import Scheme
-
-# In each, l stands for all the axes behind the channels, flattened, and d for all normalized ones.
-_BATCH = Scheme("batch norm", "n c l", stats="c", params="c", running="c")
-_INSTANCE = Scheme("instance norm", "n c l", stats="n c", params="c", running="c")
-_GROUP = Scheme("group norm", "n (g k) l", stats="n g", params="(g k)")
-_LAYER = Scheme("layer norm", "n d", stats="n", params="d")
-_RMS = Scheme("rms norm", "n d", stats="n", params="d", centered=False)
+from normbook.core import blockwise
+from normbook.core.scheme import (
+    BATCH_NORM_1D,
+    BATCH_NORM_1D_LENGTH,
+    BATCH_NORM_2D,
+    GROUP_NORM,
+    INSTANCE_NORM_1D,
+    INSTANCE_NORM_2D,
+    LAYER_NORM,
+    RMS_NORM,
+)
 
 
 class _Normalize(torch.autograd.Function):
     """The forward pass with the closed-form backward pass, in place of autograd's.
 
-    Takes x split for the scheme, gamma and beta (or None), and a constant mean and variance (or
-    None, to use those of x), all placed to broadcast against x. Returns the output, and the mean
-    and variance of x where it used them. Only x is kept for the backward pass, which computes its
-    statistics again: less memory, and autograd can follow to second derivatives.
+    Takes x split as the scheme splits it, gamma and beta (or None), and a constant mean and
+    variance (or None, to use those of x), all shaped to broadcast against x. Returns the output,
+    and the mean and variance of x where it used them.
     """
 
     generate_vmap_rule = True  # for torch.func
 
     @staticmethod
     def forward(x, gamma, beta, mean, var, scheme, eps):
-        output, own_mean, own_var = blocks.forward(x, scheme, gamma, beta, eps, given=(mean, var))
-        return (output, own_mean, own_var) if mean is None else (output, None, None)
+        given = None if mean is None else (mean, var)
+        output, *used = blockwise.forward(x, scheme, gamma, beta, eps, given=given)
+        return (output, None, None) if given else (output, *used)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
         x, gamma, beta, mean, var, ctx.scheme, ctx.eps = inputs
+        ctx.given, ctx.has_beta = mean is not None, beta is not None
+        if not ctx.given:
+            _, mean, var = output
+            ctx.mark_non_differentiable(mean, var)
         ctx.save_for_backward(x, gamma, mean, var)
-        ctx.has_beta = beta is not None
-        if mean is None:
-            ctx.mark_non_differentiable(*output[1:])
 
     @staticmethod
     def backward(ctx, dy, _dmean, _dvar):
-        x, gamma, mean, var = ctx.saved_tensors
-        dx, dgamma, dbeta = blocks.backward(dy, x, ctx.scheme, gamma, ctx.eps, given=(mean, var))
+        x, gamma, *used = ctx.saved_tensors
+        # Second derivatives go through the statistics: they are computed from x again.
+        known = None if ctx.given or torch.is_grad_enabled() else used
+        given = used if ctx.given else None
+        dx, dgamma, dbeta = blockwise.backward(
+            dy, x, ctx.scheme, gamma, ctx.eps, given=given, known=known
+        )
         return dx, None if gamma is None else dgamma, dbeta if ctx.has_beta else None, *[None] * 4
 
 
-def _normalize(x, scheme, weight, bias, eps, running=(None, None)):
-    """x of `scheme.cells` through `_Normalize`: its output, joined again, and x's mean and var."""
+class _NormalizeBothWays(_Normalize):
+    """The same with forward-mode derivatives, which `torch.compile` doesn't take."""
 
-    def placed(value, indices):
-        return None if value is None else scheme.place(value, indices)
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _Normalize.setup_context(ctx, inputs, output)
+        x, gamma, _, mean, var, *_ = inputs
+        ctx.save_for_forward(x, gamma, mean, var)
 
-    output, mean, var = _Normalize.apply(
-        scheme.split(x),
-        placed(weight, scheme.params),
-        placed(bias, scheme.params),
-        *(placed(value, scheme.running) for value in running),
-        scheme,
-        eps,
-    )
-    return scheme.join(output), mean, var
-
-
-def _document(base, shape, example):
-    """The docstring of a layer of `base` for inputs of this shape."""
-    text = cleandoc(base.__doc__).format(shape=shape)
-    return f"{text}\n\nExamples\n--------\n{cleandoc(example)}"
-
-
-class _NormBase(nn.Module):
-    """Parameters and running statistics by channel, as batch norm and instance norm keep them."""
-
-    _version = 2  # of torch.nn's state dicts: with num_batches_tracked
-
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        device=None,
-        dtype=None,
-        *,
-        bias: bool = True,
-    ):
-        super().__init__()
-        self.num_features = num_features
-        self.eps = eps
-        self.momentum = momentum
-        self.affine = affine
-        self.track_running_stats = track_running_stats
-        factory = {"device": device, "dtype": dtype}
-        self.weight, self.bias = _parameters(num_features, affine, affine and bias, device, dtype)
-        track = track_running_stats
-        mean, var = torch.zeros(num_features, **factory), torch.ones(num_features, **factory)
-        self.register_buffer("running_mean", mean if track else None)
-        self.register_buffer("running_var", var if track else None)
-        count = torch.tensor(0, dtype=torch.long, device=device)
-        self.register_buffer("num_batches_tracked", count if track else None)
-
-    def extra_repr(self):
+    @staticmethod
+    def jvp(ctx, dx, dgamma, dbeta, *_constants):
+        x, gamma, *given = ctx.saved_tensors
+        given = given if ctx.given else None
         return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, bias={self.bias is not None}, "
-            f"track_running_stats={self.track_running_stats}"
+            blockwise.tangent(dx, dgamma, dbeta, x, ctx.scheme, gamma, ctx.eps, given),
+            None,
+            None,
         )
 
-    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *args):
-        if self.track_running_stats and (local_metadata.get("version") or 1) < 2:
-            state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked)
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+
+def _normalize(x, scheme, gamma, beta, eps, running=(None, None)):
+    """x through `_Normalize`: its output, and the mean and variance of x."""
+    function = _Normalize if torch.compiler.is_compiling() else _NormalizeBothWays
+    return function.apply(x, gamma, beta, *running, scheme, eps)
+
+
+class _ByChannel:
+    """What batch norm and instance norm share: parameters and running statistics by channel."""
+
+    schemes: dict  # by the rank of the input
+
+    def _normalize(self, input, batch):
+        """The output, and the mean and variance of the batch, if `batch`, not the running ones."""
+        names = ("running_mean", "running_var", "weight", "bias")
+        values = [getattr(self, name) for name in names]
+        scheme = self.schemes[input.dim()]
+        for name, value in zip(names, values, strict=True):
+            if value is not None and len(value) != input.shape[1]:
+                raise RuntimeError(
+                    f"{name} should contain {input.shape[1]} elements not {len(value)}"
+                )
+        _check_dtypes(self, input, *values[0 if isinstance(self, _BatchNorm) else 2 :])
+        shape = (1, -1, *[1] * (input.dim() - 2))
+        mean, var, weight, bias = (None if v is None else v.view(shape) for v in values)
+        running = (None, None) if batch else (mean, var)
+        return _normalize(input, scheme, weight, bias, self.eps, running)
 
     @torch.no_grad()
     def _update_running(self, mean, var, m, factor):
-        """Move the running statistics toward those of a batch, of shape (C,), by `factor`.
+        """Move the running statistics toward those of a batch by `factor`.
 
         The batch's variance is made unbiased, m / (m - 1), although the biased one normalized the
         batch (Ioffe & Szegedy 2015, algorithm 2).
         """
-        for running, new in ((self.running_mean, mean), (self.running_var, var * (m / (m - 1)))):
+        for running, new in ((self.running_mean, mean), (self.running_var, var * m / (m - 1))):
+            new = new.flatten()
             running.copy_((1 - factor) * running.to(new.dtype) + factor * new)
 
 
-class _BatchNorm(_NormBase):
-    """Batch norm of {shape}: one mean and variance per channel, over the whole batch.
+class _BatchNorm(_ByChannel):
+    def forward(self, input):
+        self._check_input_dim(input)
+        batch = self.training or self.running_mean is None
+        m = math.prod(input.shape) // max(1, input.shape[1])
+        if batch and m == 1:
+            raise ValueError(
+                "Expected more than 1 value per channel when training, "
+                f"got input size {input.shape}"
+            )
+        if self.eps < 0 or (batch and self.eps == 0):
+            least = "positive during training" if batch else "non-negative"
+            raise ValueError(f"batch_norm eps must be {least}, but got {self.eps}")
+        output, mean, var = self._normalize(input, batch)
+        if self.training and self.track_running_stats:
+            # After the normalization: where a checkpoint is recomputed, all of it moves, or none.
+            if self.num_batches_tracked is not None:
+                self.num_batches_tracked.add_(1)
+            if self.running_mean is not None and m > 1:
+                factor = self.momentum
+                if factor is None:
+                    factor = self.num_batches_tracked.to(mean.dtype).reciprocal()
+                self._update_running(mean, var, m, factor)
+        return output
+
+
+class BatchNorm1d(_BatchNorm, nn.BatchNorm1d):
+    """Batch norm of (N, C) or (N, C, L): a mean and a variance per channel, over the whole batch.
 
     Output as the input; weight, bias, running_mean and running_var are (C,). The statistics are
     the batch's in train mode, or where none are tracked, else the running ones. `momentum` is the
@@ -146,83 +160,53 @@ class _BatchNorm(_NormBase):
     ------
     ValueError : wrong rank; eps < 0; with the batch's statistics, one value per channel or eps = 0.
     RuntimeError : wrong number of channels; mixed dtypes.
-    NotImplementedError : input that isn't floating point.
+    NotImplementedError : input that isn't floating point, or is nested.
 
     Source: Ioffe & Szegedy 2015, algorithms 1 and 2.
+
+    Examples
+    --------
+    >>> x = torch.tensor([[1.0, 2, 3], [10, 20, 30], [100, 200, 300]])
+    >>> BatchNorm1d(3, affine=False)(x)
+    tensor([[-0.8054, -0.8054, -0.8054],
+            [-0.6040, -0.6040, -0.6040],
+            [ 1.4094,  1.4094,  1.4094]])
     """
 
-    ranks: tuple[int, ...]
+    schemes = {2: BATCH_NORM_1D, 3: BATCH_NORM_1D_LENGTH}  # noqa: RUF012
 
-    def forward(self, input):
-        _check_rank(input, self.ranks)
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-        m = input.shape[0] * math.prod(input.shape[2:])
-        tracked = self.running_mean is not None
-        own = self.training or not tracked
-        if own and m == 1:
+
+class BatchNorm2d(_BatchNorm, nn.BatchNorm2d):
+    """Batch norm of (N, C, H, W): a mean and a variance per channel. All else as `BatchNorm1d`.
+
+    Examples
+    --------
+    >>> from normbook.data.examples import CONV_OUTPUT
+    >>> layer = BatchNorm2d(2)
+    >>> y = layer(torch.tensor(CONV_OUTPUT.x).float())
+    >>> layer.running_mean, layer.running_var  # a tenth of the way
+    (tensor([0.1000, 0.0500]), tensor([1.0143, 1.0714]))
+    """
+
+    schemes = {4: BATCH_NORM_2D}  # noqa: RUF012
+
+
+class _InstanceNorm(_ByChannel):
+    def _apply_instance_norm(self, input):  # called by torch's forward, which checks the input
+        batch = self.training or not self.track_running_stats
+        m = math.prod(input.shape[2:])
+        if batch and m == 1:
             raise ValueError(
-                "Expected more than 1 value per channel when training, "
-                f"got input size {input.shape}"
+                f"Expected more than 1 spatial element when training, got input size {input.shape}"
             )
-        if own and self.eps <= 0:
-            raise ValueError(f"batch_norm eps must be positive during training, but got {self.eps}")
-        if self.eps < 0:
-            raise ValueError(f"batch_norm eps must be non-negative, but got {self.eps}")
-        self._check_channels(input)
-        x = input.flatten(2) if input.dim() > 2 else input.unsqueeze(2)
-        running = (None, None) if own else (self.running_mean, self.running_var)
-        output, mean, var = _normalize(x, _BATCH, self.weight, self.bias, self.eps, running)
-        if self.training and self.track_running_stats and tracked and m > 0:
-            factor = self.momentum
-            if factor is None:
-                factor = 1 / self.num_batches_tracked.item()
-            self._update_running(mean.flatten(), var.flatten(), m, factor)
-        return output.reshape(input.shape)
-
-    def _check_channels(self, input):
-        names = ("running_mean", "running_var", "weight", "bias")
-        for name in names:
-            value = getattr(self, name)
-            if value is not None and len(value) != input.shape[1]:
-                raise RuntimeError(
-                    f"{name} should contain {input.shape[1]} elements not {len(value)}"
-                )
-        _check_dtype(_BATCH, input, *(getattr(self, name) for name in names))
+        output, mean, var = self._normalize(input, batch)
+        if batch and self.running_mean is not None and m > 1:
+            self._update_running(mean.mean(0), var.mean(0), m, self.momentum or 0.0)
+        return output
 
 
-class BatchNorm1d(_BatchNorm):
-    __doc__ = _document(
-        _BatchNorm,
-        "(N, C) or (N, C, L)",
-        """
-        >>> x = torch.tensor([[1.0, 2, 3], [10, 20, 30], [100, 200, 300]])
-        >>> BatchNorm1d(3, affine=False)(x)
-        tensor([[-0.8054, -0.8054, -0.8054],
-                [-0.6040, -0.6040, -0.6040],
-                [ 1.4094,  1.4094,  1.4094]])
-        """,
-    )
-    ranks = (2, 3)
-
-
-class BatchNorm2d(_BatchNorm):
-    __doc__ = _document(
-        _BatchNorm,
-        "(N, C, H, W)",
-        """
-        >>> from normbook.data.examples import CONV_OUTPUT
-        >>> layer = BatchNorm2d(2)
-        >>> y = layer(torch.tensor(CONV_OUTPUT.x).float())
-        >>> layer.running_mean, layer.running_var  # a tenth of the way
-        (tensor([0.1000, 0.0500]), tensor([1.0143, 1.0714]))
-        """,
-    )
-    ranks = (4,)
-
-
-class _InstanceNorm(_NormBase):
-    """Instance norm of {shape}: one mean and variance per channel of each sample.
+class InstanceNorm1d(_InstanceNorm, nn.InstanceNorm1d):
+    """Instance norm of (N, C, L): a mean and a variance per channel of each sample.
 
     Output as the input, which may also come without its first axis, as one sample. `weight`,
     `bias`, `running_mean` and `running_var` are (C,), and all off by default. Running statistics
@@ -233,102 +217,36 @@ class _InstanceNorm(_NormBase):
     ValueError : wrong rank; wrong number of channels, if affine; one spatial element, with the
         sample's statistics.
     RuntimeError : wrong number of channels, with running statistics; mixed dtypes.
-    NotImplementedError : input that isn't floating point.
+    NotImplementedError : input that isn't floating point, or is nested.
 
     Source: Ulyanov, Vedaldi & Lempitsky 2016, eq. 7.
+
+    Examples
+    --------
+    >>> InstanceNorm1d(2)(torch.tensor([[[1.0, 2, 3], [10, 20, 30]]]))
+    tensor([[[-1.2247,  0.0000,  1.2247],
+             [-1.2247,  0.0000,  1.2247]]])
     """
 
-    ranks: tuple[int, int]
-
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = False,
-        track_running_stats: bool = False,
-        device=None,
-        dtype=None,
-        *,
-        bias: bool = True,
-    ):
-        super().__init__(
-            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
-        )
-
-    def forward(self, input):
-        _check_rank(input, self.ranks)
-        self._check_channels(input)
-        if input.dim() == self.ranks[0]:
-            return self._normalize_batch(input.unsqueeze(0)).squeeze(0)
-        return self._normalize_batch(input)
-
-    def _check_channels(self, input):
-        axis = input.dim() - self.ranks[0]
-        channels = input.shape[axis]
-        if channels != self.num_features:
-            if self.affine:
-                raise ValueError(
-                    f"expected input's size at dim={axis} to match num_features "
-                    f"({self.num_features}), but got: {channels}."
-                )
-            warnings.warn(
-                f"input's size at dim={axis} is {channels} and does not match num_features, "
-                f"{self.num_features}, which is not used because affine=False",
-                stacklevel=4,
-            )
-
-    def _normalize_batch(self, input):
-        m = math.prod(input.shape[2:])
-        own = self.training or not self.track_running_stats
-        if own and m == 1:
-            raise ValueError(
-                f"Expected more than 1 spatial element when training, got input size {input.shape}"
-            )
-        channels = input.shape[1]
-        if self.running_mean is not None and channels != len(self.running_mean):
-            raise RuntimeError(
-                f"running_mean should contain {channels} elements not {len(self.running_mean)}"
-            )
-        _check_dtype(_INSTANCE, input, self.weight, self.bias)
-        running = (None, None) if own else (self.running_mean, self.running_var)
-        x = input.flatten(2)
-        output, mean, var = _normalize(x, _INSTANCE, self.weight, self.bias, self.eps, running)
-        if own and self.running_mean is not None and m > 0:
-            mean, var = (value.squeeze(2).mean(0) for value in (mean, var))
-            self._update_running(mean, var, m, self.momentum or 0.0)
-        return output.reshape(input.shape)
+    schemes = {3: INSTANCE_NORM_1D}  # noqa: RUF012
 
 
-class InstanceNorm1d(_InstanceNorm):
-    __doc__ = _document(
-        _InstanceNorm,
-        "(N, C, L)",
-        """
-        >>> InstanceNorm1d(2)(torch.tensor([[[1.0, 2, 3], [10, 20, 30]]]))
-        tensor([[[-1.2247,  0.0000,  1.2247],
-                 [-1.2247,  0.0000,  1.2247]]])
-        """,
-    )
-    ranks = (2, 3)
+class InstanceNorm2d(_InstanceNorm, nn.InstanceNorm2d):
+    """Instance norm of (N, C, H, W). All else as `InstanceNorm1d`.
+
+    Examples
+    --------
+    >>> from normbook.data.examples import CONV_OUTPUT
+    >>> InstanceNorm2d(2)(torch.tensor(CONV_OUTPUT.x).float())[0, 0]
+    tensor([[-0.5773, -0.5773],
+            [-0.5773,  1.7320]])
+    """
+
+    schemes = {4: INSTANCE_NORM_2D}  # noqa: RUF012
 
 
-class InstanceNorm2d(_InstanceNorm):
-    __doc__ = _document(
-        _InstanceNorm,
-        "(N, C, H, W)",
-        """
-        >>> from normbook.data.examples import CONV_OUTPUT
-        >>> InstanceNorm2d(2)(torch.tensor(CONV_OUTPUT.x).float())[0, 0]
-        tensor([[-0.5773, -0.5773],
-                [-0.5773,  1.7320]])
-        """,
-    )
-    ranks = (3, 4)
-
-
-class GroupNorm(nn.Module):
-    """Group norm of (N, C, ...): one mean and variance per group of C / num_groups channels.
+class GroupNorm(nn.GroupNorm):
+    """Group norm of (N, C, ...): a mean and a variance per group of C / num_groups channels.
 
     Output as the input; weight and bias are (C,).
 
@@ -336,7 +254,7 @@ class GroupNorm(nn.Module):
     ------
     ValueError : num_groups doesn't divide num_channels; one value in all of a group, with N = 1.
     RuntimeError : fewer than 2 axes; channels other than num_channels; mixed dtypes.
-    NotImplementedError : input that isn't floating point.
+    NotImplementedError : input that isn't floating point, or is nested.
 
     Source: Wu & He 2018, eq. 7.
 
@@ -352,100 +270,34 @@ class GroupNorm(nn.Module):
     (torch.Size([3]), torch.Size([3, 5, 5]))
     """
 
-    def __init__(
-        self,
-        num_groups: int,
-        num_channels: int,
-        eps: float = 1e-5,
-        affine: bool = True,
-        device=None,
-        dtype=None,
-        *,
-        bias: bool = True,
-    ):
-        super().__init__()
-        if num_groups < 1 or num_channels % num_groups:
-            raise ValueError(
-                f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})"
-            )
-        self.num_groups = num_groups
-        self.num_channels = num_channels
-        self.eps = eps
-        self.affine = affine
-        self.weight, self.bias = _parameters(num_channels, affine, affine and bias, device, dtype)
-
     def forward(self, input):
         if input.dim() < 2:
             raise RuntimeError(
                 f"Expected at least 2 dimensions for input tensor but received {input.dim()}"
             )
         n, channels, *rest = input.shape
-        if n * channels // self.num_groups * math.prod(rest) == 1:
+        groups, size = self.num_groups, math.prod(rest)
+        if n * channels // groups * size == 1:
             raise ValueError(
                 "Expected more than 1 value per channel when training, "
-                f"got input size {input.shape} in {self.num_groups} groups"
+                f"got input size {input.shape} in {groups} groups"
             )
-        if channels % self.num_groups:
+        if channels % groups or (self.affine and channels != self.num_channels):
             raise RuntimeError(
-                f"Expected number of channels in input to be divisible by num_groups, but got "
-                f"input of shape {list(input.shape)} and num_groups={self.num_groups}"
+                f"Expected {self.num_channels} channels in {groups} groups, "
+                f"but got input of shape {list(input.shape)}"
             )
-        if self.affine and channels != self.num_channels:
-            raise RuntimeError(
-                "Expected weight to be a vector of size equal to the number of channels in input, "
-                f"but got weight of shape [{self.num_channels}] and input of shape "
-                f"{list(input.shape)}"
-            )
-        _check_dtype(_GROUP, input, self.weight, self.bias)
-        scheme = _GROUP.with_lengths(g=self.num_groups)
-        x = input.flatten(2) if rest else input.unsqueeze(2)
-        return _normalize(x, scheme, self.weight, self.bias, self.eps)[0].reshape(input.shape)
-
-    def extra_repr(self):
-        return (
-            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
-            f"bias={self.bias is not None}"
-        )
-
-
-class _NormalizedShape(nn.Module):
-    """What layer norm and RMS norm share: they normalize the last axes, `normalized_shape`."""
-
-    def __init__(self, normalized_shape, eps, elementwise_affine, bias, device, dtype):
-        super().__init__()
-        if isinstance(normalized_shape, numbers.Integral):
-            normalized_shape = (normalized_shape,)
-        self.normalized_shape = tuple(normalized_shape)
-        self.eps = eps
-        self.elementwise_affine = elementwise_affine
-        self.weight, self.bias = _parameters(
-            self.normalized_shape, elementwise_affine, bias, device, dtype
-        )
-
-    def _forward(self, input, scheme, eps, *typed):
-        shape = self.normalized_shape
-        if not shape:
-            raise RuntimeError(
-                "Expected normalized_shape to be at least 1-dimensional, i.e., containing at "
-                "least one element, but got normalized_shape = []"
-            )
-        leading = input.shape[: max(input.dim() - len(shape), 0)]
-        if input.shape != (*leading, *shape):
-            expected = ", ".join(["*", *map(str, shape)])
-            raise RuntimeError(
-                f"Given normalized_shape={list(shape)}, expected input with shape "
-                f"[{expected}], but got input of size{list(input.shape)}"
-            )
-        _check_dtype(scheme, input, *typed)
-        x = input.reshape(math.prod(leading), math.prod(shape))
+        _check_dtypes(self, input, self.weight, self.bias)
+        x = input.reshape(n, groups, channels // groups, size, 1)  # n g k h w, with all of h w as h
         weight, bias = (
-            None if value is None else value.flatten() for value in (self.weight, self.bias)
+            None if value is None else value.view(1, groups, -1, 1, 1)
+            for value in (self.weight, self.bias)
         )
-        return _normalize(x, scheme, weight, bias, eps)[0].reshape(input.shape)
+        return _normalize(x, GROUP_NORM, weight, bias, self.eps)[0].reshape(input.shape)
 
 
-class LayerNorm(_NormalizedShape):
-    """Layer norm over the last axes: one mean and variance per index of the axes before them.
+class LayerNorm(nn.LayerNorm):
+    """Layer norm over the last axes: a mean and a variance per index of the axes before them.
 
     Input ``(*, *normalized_shape)``, output as the input; weight and bias have normalized_shape.
 
@@ -453,7 +305,7 @@ class LayerNorm(_NormalizedShape):
     ------
     TypeError : input is no tensor.
     RuntimeError : normalized_shape is empty, or isn't the end of the input's shape; mixed dtypes.
-    NotImplementedError : input that isn't floating point.
+    NotImplementedError : input that isn't floating point, or is nested.
 
     Source: Ba, Kiros & Hinton 2016, eq. 3 and 4.
 
@@ -465,31 +317,12 @@ class LayerNorm(_NormalizedShape):
             [-1.4142, -0.7071,  0.0000,  0.7071,  1.4142]])
     """
 
-    def __init__(
-        self,
-        normalized_shape,
-        eps: float = 1e-5,
-        elementwise_affine: bool = True,
-        bias: bool = True,
-        device=None,
-        dtype=None,
-    ):
-        super().__init__(
-            normalized_shape, eps, elementwise_affine, elementwise_affine and bias, device, dtype
-        )
-
     def forward(self, input):
-        _check_tensor(_LAYER, input)
-        return self._forward(input, _LAYER, self.eps, self.weight, self.bias)
-
-    def extra_repr(self):
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, "
-            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
-        )
+        _check_dtypes(self, input, self.weight, self.bias)
+        return _over_last_axes(self, input, LAYER_NORM, self.eps, self.weight, self.bias)
 
 
-class RMSNorm(_NormalizedShape):
+class RMSNorm(nn.RMSNorm):
     """RMS norm over the last axes: divides by the root mean square; no mean, no bias.
 
     Input ``(*, *normalized_shape)``, output as the input; weight has normalized_shape. eps=None is
@@ -500,7 +333,7 @@ class RMSNorm(_NormalizedShape):
     TypeError : input is no tensor.
     ValueError : fewer axes than normalized_shape.
     RuntimeError : normalized_shape is empty, or isn't the end of the input's shape.
-    NotImplementedError : input that isn't floating point.
+    NotImplementedError : input that isn't floating point, or is nested.
 
     Source: Zhang & Sennrich 2019, eq. 4.
 
@@ -511,64 +344,54 @@ class RMSNorm(_NormalizedShape):
     tensor([[0.3015, 0.6030, 0.9045, 1.2060, 1.5076]])
     """
 
-    def __init__(
-        self,
-        normalized_shape,
-        eps: float | None = None,
-        elementwise_affine: bool = True,
-        device=None,
-        dtype=None,
-    ):
-        super().__init__(normalized_shape, eps, elementwise_affine, False, device, dtype)
-
-    def forward(self, input):
-        _check_tensor(_RMS, input)
+    def forward(self, x):
         least = len(self.normalized_shape)
-        if input.dim() < least:
+        if isinstance(x, torch.Tensor) and x.dim() < least:
             raise ValueError(
-                f"Input tensor must have at least {least} dimensions, but got {input.dim()}"
+                f"Input tensor must have at least {least} dimensions, but got {x.dim()}"
             )
-        eps = torch.finfo(compute_dtype(input)).eps if self.eps is None else self.eps
-        return self._forward(input, _RMS, eps)
+        _check_input(self, x)
+        eps = torch.finfo(blockwise.compute_dtype(x)).eps if self.eps is None else self.eps
+        return _over_last_axes(self, x, RMS_NORM, eps, self.weight, None)
 
-    def extra_repr(self):
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+def _over_last_axes(layer, input, scheme, eps, *parameters):
+    """Normalize `input` over the layer's `normalized_shape`, whose axes count as one."""
+    _check_input(layer, input)
+    shape = layer.normalized_shape
+    leading = input.shape[: max(input.dim() - len(shape), 0)]
+    if not shape:
+        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, but got []")
+    if input.shape != (*leading, *shape):
+        expected = ", ".join(["*", *map(str, shape)])
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [{expected}], but "
+            f"got input of size{list(input.shape)}"
         )
+    ones = [1] * (len(scheme.axes) - 2)
+    x = input.reshape(math.prod(leading), *ones, math.prod(shape))
+    parameters = (None if value is None else value.view(1, *ones, -1) for value in parameters)
+    return _normalize(x, scheme, *parameters, eps)[0].reshape(input.shape)
 
 
-def _parameters(shape, weight, bias, device, dtype):
-    """weight of ones and bias of zeros, each None if not wanted."""
-    factory = {"device": device, "dtype": dtype}
-    return (
-        nn.Parameter(torch.ones(shape, **factory)) if weight else None,
-        nn.Parameter(torch.zeros(shape, **factory)) if bias else None,
-    )
-
-
-def _check_tensor(scheme, input):
+def _check_input(layer, input):
+    """Raises where it is no plain tensor of floats."""
+    name = type(layer).__name__
     if not isinstance(input, torch.Tensor):
-        raise TypeError(f"{scheme.name} expected a tensor, but got {type(input).__name__}")
+        raise TypeError(f"{name} expected a tensor, but got {type(input).__name__}")
+    if input.is_nested or not input.dtype.is_floating_point:
+        kind = "a nested tensor" if input.is_nested else input.dtype
+        raise NotImplementedError(f"{name} is not implemented for {kind}; expected plain floats")
 
 
-def _check_rank(input, ranks):
-    if input.dim() not in ranks:
-        expected = " or ".join(f"{rank}D" for rank in ranks)
-        raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
-
-
-def _check_dtype(scheme, input, *tensors):
-    """Parameters must be of the input's dtype, or float32 for half precision, as in PyTorch."""
-    if not input.dtype.is_floating_point:
-        raise NotImplementedError(
-            f"{scheme.name} is not implemented for {input.dtype}; expected floats"
-        )
-    for tensor in tensors:
-        if tensor is None or tensor.dtype == input.dtype:
-            continue
-        if not (input.dtype.itemsize == 2 and tensor.dtype == torch.float32):
+def _check_dtypes(layer, input, *values):
+    """Raises where values are of another dtype; float32 goes with half precision, as in PyTorch."""
+    _check_input(layer, input)
+    half = input.dtype.itemsize == 2
+    for value in values:
+        if value is not None and value.dtype not in (input.dtype, torch.float32 if half else None):
             raise RuntimeError(
-                f"mixed dtype: {scheme.name} got an input of {input.dtype} and parameters or "
-                f"running statistics of {tensor.dtype}; expected the same, or torch.float32 for "
+                f"mixed dtype: {type(layer).__name__} got an input of {input.dtype} and parameters "
+                f"or running statistics of {value.dtype}; expected the same, or torch.float32 for "
                 "half precision"
             )
