@@ -15,12 +15,13 @@ import numpy as np
 from normbook.core.scheme import Scheme
 
 
-def moments(x, scheme: Scheme, real=None):
+def moments(x, scheme: Scheme, real=None, spare=False):
     """Mean, biased variance and number of cells of every group, and the centered cells.
 
     The variance is the mean square of the centered cells; E[x²] - E[x]² would cancel. The mean is
     rounded: what that leaves in the cells is taken out of them, so that equal cells give exactly 0.
-    The number of cells is at least 1, to divide by; a plain integer where nothing is masked.
+    The number of cells is at least 1, to divide by; a plain integer where nothing is masked. With
+    `spare`, nobody looks at what is done in between, and arrays are written over.
     """
     axes = scheme.averaged_positions
     x = hide(x, real)
@@ -31,8 +32,7 @@ def moments(x, scheme: Scheme, real=None):
     mean = total(x, axes) / m
     centered = hide(x - mean, real)
     left = total(centered, axes) / m
-    centered -= left
-    centered = hide(centered, real)
+    centered = hide(plus(centered, -left, spare), real)
     var = total(centered * centered, axes) / m
     # An overflow is no variance: with infinity, the output would be a plausible 0.
     return mean + left, var + (var - var), m, centered
@@ -49,27 +49,11 @@ def scale_and_shift(centered, var, gamma, beta, eps: float, real=None, spare=Fal
     return output
 
 
-def derivative(v, x_hat, scale, m, scheme: Scheme, sums=None, spare=False):
-    """The derivative of x_hat by x times `v`: (v - mean(v) - x_hat * mean(v * x_hat)) * scale.
-
-    `scale` is 1 / sqrt(var + eps). `m` is the number of cells of a group, or None where mean and
-    variance are constants (running statistics). `sums` are those of v and v * x_hat over a group,
-    if they are known. The derivative is symmetric: it carries a change of x forward to x_hat, and
-    a gradient back.
-    """
-    result = v * scale
-    if m is None:
-        return result
-    axes = scheme.averaged_positions
-    sum_v, sum_v_x_hat = sums or (total(v, axes), total(v * x_hat, axes))
-    result = plus(result, times(x_hat, sum_v_x_hat * (-scale / m), spare), spare)
-    return plus(result, sum_v * (-scale / m), spare) if scheme.centered else result
-
-
 def gradients(dy, centered, var, m, gamma, eps: float, scheme: Scheme, real=None, spare=False):
     """dx, dgamma and dbeta, exact with eps, for every layer; overwrites `centered` if spare.
 
-    `m` is as in `derivative`.
+    With g = gamma * dy, dx = (g - mean(g) - x_hat * mean(g * x_hat)) / sqrt(var + eps). `m` is the
+    number of cells of a group, or None where mean and variance are constants (running statistics).
     """
     axes, shared = scheme.averaged_positions, scheme.shared_positions
     dy = hide(dy, real)
@@ -77,26 +61,27 @@ def gradients(dy, centered, var, m, gamma, eps: float, scheme: Scheme, real=None
     x_hat = hide(times(centered, scale, spare), real)
     products = dy * x_hat
     dgamma, dbeta = total(products, shared), total(dy, shared)
-    v, sums = dy, None
-    if shared == axes:  # batch norm: one gamma for all of a group, and the sums are there already
-        scale, sums = scale if gamma is None else scale * gamma, (dbeta, dgamma)
-    elif gamma is not None:
-        v = dy * gamma
-        sums = total(v, axes), total(times(products, gamma, spare), axes)
-    dx = derivative(v, x_hat, scale, m, scheme, sums, spare)
+    if shared == axes:  # batch norm: gamma is the same in all of a group, and the sums are known
+        factor = scale if gamma is None else scale * gamma
+        dx, sums = dy * factor, (dbeta * factor, dgamma * factor)
+    elif gamma is None:
+        dx, sums = dy * scale, (total(dy, axes) * scale, total(products, axes) * scale)
+    else:
+        g, products = dy * gamma, times(products, gamma, spare)
+        sums = total(g, axes) * scale, total(products, axes) * scale
+        dx = times(g, scale, spare)
+    if m is not None:
+        dx = plus(dx, times(x_hat, sums[1] / -m, spare), spare)
+        dx = plus(dx, sums[0] / -m, spare) if scheme.centered else dx
     return hide(dx, real), dgamma, dbeta
 
 
-def tangent(dx, dgamma, dbeta, centered, var, m, gamma, eps: float, scheme: Scheme):
-    """The change of the output with changes of x, gamma and beta, each None where there is none."""
-    scale = (var + eps) ** -0.5
-    x_hat = centered * scale
-    parts = [] if dx is None else [derivative(dx, x_hat, scale, m, scheme)]
-    if parts and gamma is not None:
-        parts = [gamma * parts[0]]
-    parts += [] if dgamma is None else [dgamma * x_hat]
-    parts += [] if dbeta is None else [dbeta]
-    return sum(parts, 0 * x_hat)
+def moments_gradient(dmean, dvar, centered, m, scheme: Scheme):
+    """The gradient that reaches x through its mean and variance (each None for no gradient)."""
+    dx = 0 * centered
+    if dmean is not None and scheme.centered:
+        dx = dx + dmean / m
+    return dx if dvar is None else dx + centered * (2 * dvar / m)
 
 
 def times(a, b, spare=False):

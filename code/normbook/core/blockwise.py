@@ -10,6 +10,7 @@ and integers in the default floating dtype.
 """
 
 import math
+import sys
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def forward(x, scheme: Scheme, gamma=None, beta=None, eps=1e-5, real=None, given
             mean, var = map(cut, given)
             centered = arithmetic.hide(cells - mean, cut(real))
         else:
-            mean, var, _, centered = arithmetic.moments(cells, scheme, cut(real))
+            mean, var, _, centered = arithmetic.moments(cells, scheme, cut(real), spare)
         parts = (
             centered,
             var,
@@ -58,8 +59,7 @@ def forward(x, scheme: Scheme, gamma=None, beta=None, eps=1e-5, real=None, given
 def backward(dy, x, scheme: Scheme, gamma=None, eps=1e-5, real=None, given=None, known=None):
     """dx, in `output_dtype(x)`, and dgamma and dbeta, for what was given to `forward`.
 
-    `known` are the mean and variance that `forward` returned, to spare computing them again; then
-    the result can't be derived in turn.
+    `known` are the mean and variance that `forward` returned, to spare computing them again.
     """
 
     def block(cut, spare=False):
@@ -69,7 +69,7 @@ def backward(dy, x, scheme: Scheme, gamma=None, eps=1e-5, real=None, given=None,
             centered = arithmetic.hide(cells - mean, cut(real))
             m = None if given else arithmetic.count(cells, scheme.averaged_positions, cut(real))
         else:
-            _, var, m, centered = arithmetic.moments(cells, scheme, cut(real))
+            _, var, m, centered = arithmetic.moments(cells, scheme, cut(real), spare)
         parts = cast(cut(dy), cells.dtype), centered, var, m, cut(gamma), eps, scheme, cut(real)
         return arithmetic.gradients(*parts, spare and centered is not cells)
 
@@ -85,15 +85,13 @@ def backward(dy, x, scheme: Scheme, gamma=None, eps=1e-5, real=None, given=None,
     return dx, *[join(part) for part in zip(*parts, strict=True)]
 
 
-def tangent(dx, dgamma, dbeta, x, scheme: Scheme, gamma=None, eps=1e-5, given=None):
-    """The change of the output, in its dtype, with those of x, gamma and beta; one block."""
-    if given:
-        (mean, var), m = given, None
-        centered = to_compute(x) - mean
-    else:
-        _, var, m, centered = arithmetic.moments(to_compute(x), scheme)
-    change = arithmetic.tangent(dx, dgamma, dbeta, centered, var, m, gamma, eps, scheme)
-    return cast(change, output_dtype(x))
+def moments_gradient(dmean, dvar, x, known, scheme: Scheme):
+    """The gradient that reaches x through the mean and variance that `forward` returned."""
+    m = arithmetic.count(x, scheme.averaged_positions)
+    return cast(
+        arithmetic.moments_gradient(dmean, dvar, to_compute(x) - known[0], m, scheme),
+        output_dtype(x),
+    )
 
 
 def output_dtype(x):
@@ -147,11 +145,20 @@ def _cut(axis, start, stop):
 
 
 def _is_followed(x, *others):
-    """Whether a compiler, a transform of torch.func or autograd looks at what is done with x."""
+    """Whether a compiler, a transform or autograd looks at what is done with x."""
     if is_numpy(x):
         return False
     torch = library(x)
-    if torch.compiler.is_compiling() or torch._C._functorch.maybe_current_level() is not None:
+    if torch.compiler.is_compiling() or is_transformed():
         return True
     recorded = [a for a in (x, *others) if a is not None and a.requires_grad]
     return bool(recorded) and torch.is_grad_enabled()
+
+
+def is_transformed() -> bool:
+    """Whether torch.func or forward-mode derivatives are at work, if torch is there."""
+    torch = sys.modules.get("torch")
+    if torch is None or torch.compiler.is_compiling():
+        return False
+    level = torch._C._functorch.maybe_current_level()
+    return level is not None or torch.autograd.forward_ad._current_level >= 0

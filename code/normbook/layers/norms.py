@@ -32,10 +32,9 @@ class _Normalize(torch.autograd.Function):
 
     Takes x split as the scheme splits it, gamma and beta (or None), and a constant mean and
     variance (or None, to use those of x), all shaped to broadcast against x. Returns the output,
-    and the mean and variance of x where it used them.
+    and the mean and variance of x where it used them: results as well, so that derivatives of any
+    order find their way through them.
     """
-
-    generate_vmap_rule = True  # for torch.func
 
     @staticmethod
     def forward(x, gamma, beta, mean, var, scheme, eps):
@@ -47,47 +46,26 @@ class _Normalize(torch.autograd.Function):
     def setup_context(ctx, inputs, output):
         x, gamma, beta, mean, var, ctx.scheme, ctx.eps = inputs
         ctx.given, ctx.has_beta = mean is not None, beta is not None
-        if not ctx.given:
-            _, mean, var = output
-            ctx.mark_non_differentiable(mean, var)
-        ctx.save_for_backward(x, gamma, mean, var)
+        ctx.save_for_backward(x, gamma, *((mean, var) if ctx.given else output[1:]))
+        ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx, dy, _dmean, _dvar):
+    def backward(ctx, dy, dmean, dvar):
         x, gamma, *used = ctx.saved_tensors
-        # Second derivatives go through the statistics: they are computed from x again.
-        known = None if ctx.given or torch.is_grad_enabled() else used
-        given = used if ctx.given else None
-        dx, dgamma, dbeta = blockwise.backward(
-            dy, x, ctx.scheme, gamma, ctx.eps, given=given, known=known
-        )
+        dy = torch.zeros_like(x) if dy is None else dy
+        used = {"given": used} if ctx.given else {"known": used}
+        dx, dgamma, dbeta = blockwise.backward(dy, x, ctx.scheme, gamma, ctx.eps, **used)
+        if dmean is not None or dvar is not None:
+            dx = dx + blockwise.moments_gradient(dmean, dvar, x, used["known"], ctx.scheme)
         return dx, None if gamma is None else dgamma, dbeta if ctx.has_beta else None, *[None] * 4
-
-
-class _NormalizeBothWays(_Normalize):
-    """The same with forward-mode derivatives, which `torch.compile` doesn't take."""
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        _Normalize.setup_context(ctx, inputs, output)
-        x, gamma, _, mean, var, *_ = inputs
-        ctx.save_for_forward(x, gamma, mean, var)
-
-    @staticmethod
-    def jvp(ctx, dx, dgamma, dbeta, *_constants):
-        x, gamma, *given = ctx.saved_tensors
-        given = given if ctx.given else None
-        return (
-            blockwise.tangent(dx, dgamma, dbeta, x, ctx.scheme, gamma, ctx.eps, given),
-            None,
-            None,
-        )
 
 
 def _normalize(x, scheme, gamma, beta, eps, running=(None, None)):
     """x through `_Normalize`: its output, and the mean and variance of x."""
-    function = _Normalize if torch.compiler.is_compiling() else _NormalizeBothWays
-    return function.apply(x, gamma, beta, *running, scheme, eps)
+    if blockwise.is_transformed():  # these transforms differentiate the forward pass by themselves
+        given = running if running[0] is not None else None
+        return blockwise.forward(x, scheme, gamma, beta, eps, given=given)
+    return _Normalize.apply(x, gamma, beta, *running, scheme, eps)
 
 
 class _ByChannel:
