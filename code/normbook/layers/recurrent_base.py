@@ -103,9 +103,9 @@ class Recurrent(nn.Module):
             raise TypeError(f"{name}: hx is a {type(hx).__name__}; expected {expected}")
         for what, state in zip("hc", states, strict=False):
             if tuple(state.shape) != shape:
-                raise RuntimeError(
-                    f"{name}: expected {what} of shape {shape}, got {tuple(state.shape)}"
-                )
+                wrong_rank = isinstance(self, Cell) and state.dim() not in (1, 2)
+                error = ValueError if wrong_rank else RuntimeError  # as in torch.nn
+                raise error(f"{name}: expected {what} of shape {shape}, got {tuple(state.shape)}")
             self._check_dtype(what, state)
         return states
 
@@ -229,6 +229,10 @@ class Layer(Recurrent, nn.RNNBase):
         steps, samples, _ = data.shape
         initial = self._initial(hx, self._state_shape(samples), input)
         output, last = self._run_layers(data.flatten(0, 1), [samples] * steps, initial)
+        device = output.device.type
+        if self.states == 2 and torch.is_autocast_enabled(device):  # as nn.LSTM does
+            dtype = torch.get_autocast_dtype(device)
+            output, *last = (value.to(dtype) for value in (output, *last))
         output = output.unflatten(0, (steps, samples))
         return output.transpose(0, 1) if self.batch_first else output, self._returned(last)
 
@@ -258,9 +262,6 @@ class Layer(Recurrent, nn.RNNBase):
                 last.append(state)
             data = torch.cat(outputs, -1)
         last = [torch.stack(states) for states in zip(*last, strict=True)]
-        device = data.device.type
-        if self.states == 2 and torch.is_autocast_enabled(device):  # as nn.LSTM returns
-            data, *last = (value.to(torch.get_autocast_dtype(device)) for value in (data, *last))
         return data, last
 
     def _run(self, cell, data, sizes, first, reverse):
@@ -358,8 +359,9 @@ def check_tensor(name, input):
 
 def converted(module, factory):
     """A module on the device and of the dtype of `factory`, where they aren't None."""
-    given = {name: value for name, value in factory.items() if value is not None}
-    return module.to(**given) if given else module
+    values = module.state_dict(keep_vars=True).values()
+    # Fake tensors can't be exchanged for others, so that nothing is done without need.
+    return module if all(v.to(**factory) is v for v in values) else module.to(**factory)
 
 
 def reset(norm):
