@@ -39,12 +39,10 @@ class Recurrent(nn.Module):
         return bias and (norm is None or not self.beta_is_bias)
 
     def _add_norms(self, norm, suffixes, **factory):
-        if norm is not None:
-            for suffix in suffixes:
-                for name, size in self.norms.items():
-                    self.add_module(
-                        name + suffix, converted(norm(size * self.hidden_size), factory)
-                    )
+        for suffix in () if norm is None else suffixes:
+            for name, size in self.norms.items():
+                module = converted(norm(size * self.hidden_size), factory)
+                self.add_module(name + suffix, module)
 
     def reset_parameters(self):
         """Start anew: weights and biases as in `torch.nn`, uniform within 1 / sqrt(hidden_size)."""
@@ -56,9 +54,9 @@ class Recurrent(nn.Module):
 
     def _cell(self, suffix=""):
         """The weights, the biases (or None) and the norms of one cell, by name."""
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        parts = {name: getattr(self, name + suffix, None) for name in names}
-        return _Parts(parts | {n: getattr(self, n + suffix, _identity) for n in self.norms})
+        parts = dict.fromkeys(("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        parts |= dict.fromkeys(self.norms, _identity)
+        return _Parts({name: getattr(self, name + suffix, parts[name]) for name in parts})
 
     def _project(self, cell, x):
         """What comes from the input, for any number of steps: a row for each."""
@@ -83,8 +81,9 @@ class Recurrent(nn.Module):
 
     def _check_dtype(self, what, value):
         dtype = next(self.parameters()).dtype
-        converts = torch.is_autocast_enabled(value.device.type) and value.dtype in AUTOCAST
-        if value.dtype != dtype and not converts:
+        if value.dtype != dtype and not (
+            value.dtype in AUTOCAST and torch.is_autocast_enabled(value.device.type)
+        ):
             raise ValueError(
                 f"{type(self).__name__}: {what} has dtype {value.dtype}, but the weights have "
                 f"{dtype}; convert one of them, as in {what}.to({dtype})"
