@@ -8,7 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch._subclasses import FakeTensorMode
 from torch.nn.utils.rnn import pack_padded_sequence
+from torch.utils.checkpoint import checkpoint
 
 from normbook.core.normalize import normalize
 from normbook.core.scheme import BATCH_NORM_PER_STEP, BATCH_NORM_POOLED
@@ -304,11 +306,150 @@ def test_state_dict(make):
     assert repr(other) == repr(layer)
 
 
+# To torch's tools
+
+every_batch_norm_of_torch = pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(
+            make,
+            id=name,
+            marks=pytest.mark.skipif(
+                name == "pooled" and not issubclass(BatchNormPooled, nn.BatchNorm1d),
+                reason="normbook.layers.BatchNorm1d isn't torch's",
+            ),
+        )
+        for name, make in LAYERS
+    ],
+)
+
+
+@every_batch_norm_of_torch
+def test_is_a_batch_norm_of_torch_and_resets(make):
+    layer = prepared(make)
+    assert isinstance(layer, nn.modules.batchnorm._BatchNorm)
+    new, keys = make(dtype=torch.float64).state_dict(), list(layer.state_dict())
+    assert keys == list(nn.BatchNorm1d(3).state_dict()) == list(new)
+    layer(sample(4, 5, 3))
+    layer.reset_running_stats()
+    for name, value in layer.state_dict().items():
+        assert (value == new[name]).all() == name.startswith(("running", "num"))
+    layer.reset_parameters()
+    close(layer.state_dict(), new, atol=0)
+
+
+@every_batch_norm_of_torch
+def test_statistics_of_averaged_weights(make):
+    """`update_bn` averages over all batches alike, every step over those that got to it."""
+    layer = prepared(make)
+    batches = [sample(4, 5, 3, seed=1), sample(4, 3, 3, seed=2)]
+    torch.optim.swa_utils.update_bn(batches, nn.Sequential(layer))
+    expected = make(dtype=torch.float64, momentum=None)
+    for x in batches:
+        expected(x)
+    assert layer.momentum == 0.1
+    for name, value in layer.named_buffers():
+        close(value, expected.state_dict()[name])
+    if isinstance(layer, BatchNormPerStep):
+        assert layer.num_batches_tracked.tolist() == [2, 2, 2, 1, 1, 0]
+        both = torch.stack([x[:, 2].mean(0) for x in batches]).mean(0)
+        close(layer.running_mean[2], both)
+        close(layer.running_mean[4], batches[0][:, 4].mean(0))
+
+
+def test_without_running_statistics_it_is_always_the_batch():
+    """As `torch.func` makes all batch norms, to differentiate through them."""
+    layer, x = prepared(LAYERS[0][1]), sample(4, 5, 3)
+    expected = layer(x)
+    torch.func.replace_all_batch_norm_modules_(layer)
+    for train in (True, False):
+        close(layer.train(train)(x), expected)
+        gradient = torch.func.grad(lambda x: layer(x).square().sum())(x)
+        (other,) = torch.autograd.grad(layer(x.requires_grad_()).square().sum(), x)
+        close(gradient, other)
+
+
+def test_there_is_no_synchronized_one():
+    """torch's takes the second axis for the channels."""
+    for layer in (BatchNormPerStep(3, 6), BatchNormPerStep(5, 5)):
+        with pytest.raises(RuntimeError, match="running_mean should contain 5 elements"):
+            nn.SyncBatchNorm.convert_sync_batchnorm(layer)(torch.zeros(4, 5, layer.num_features))
+
+
+@pytest.mark.parametrize("lengths", [None, [5, 5, 3, 2]])
+@pytest.mark.parametrize("behind", [[], [nn.Linear(3, 2), nn.Tanh()]], ids=["alone", "in front"])
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_checkpoint_moves_all_running_statistics_alike(lengths, behind, momentum):
+    """Once or twice: recomputation stops where it has what the backward pass needs."""
+    layer, twin = (prepared(LAYERS[0][1], momentum=momentum) for _ in range(2))
+    behind, x = nn.Sequential(*behind).double(), sample(4, 5, 3)
+
+    def run(x):
+        return behind(layer(x, lengths))
+
+    gradients = []
+    for again in (False, True):
+        a = x.clone().requires_grad_()
+        output = checkpoint(run, a, use_reentrant=False) if again else behind(twin(a, lengths))
+        gradients.append(torch.autograd.grad(output.square().sum(), a)[0])
+    close(*gradients)
+    for _ in range(int(layer.num_batches_tracked[0]) - 1):
+        twin(x, lengths)
+    assert layer.num_batches_tracked[0] in (1, 2)
+    for value, expected in zip(layer.buffers(), twin.buffers(), strict=True):
+        close(value, expected)
+
+
+HALF = torch.bfloat16
+
+
+@every_layer
+@pytest.mark.parametrize("lengths", [None, [5, 5, 3, 2]])
+@pytest.mark.parametrize("autocast", [False, True])
+def test_half_precision_with_parameters_in_float32(make, lengths, autocast):
+    """As torch's batch norm: output in the input's dtype, statistics in float32."""
+    layer, exact = (prepared(make, dtype=torch.float32) for _ in range(2))
+    theirs, x = nn.BatchNorm1d(3), sample(4, 5, 3).float()
+    for train in (True, False):
+        for dtype in (torch.float32, HALF):
+            given = x.to(dtype).requires_grad_()
+            with torch.autocast("cpu", dtype=HALF, enabled=autocast):
+                output = layer.train(train)(given, lengths)
+                assert output.dtype == theirs(given.transpose(1, 2)).dtype == dtype
+            expected = exact.train(train)(given.float(), lengths)
+            close(output.float(), expected, 0 if dtype == torch.float32 else 0.02)
+            dy = sample(4, 5, 3, seed=9).float()
+            leaves = [given, *layer.parameters()], [given, *exact.parameters()]
+            pair = [
+                torch.autograd.grad(y.float(), leaf, dy)
+                for y, leaf in zip((output, expected), leaves, strict=True)
+            ]
+            for one, other in zip(*pair, strict=True):
+                assert (one - other).norm() <= 0.05 * other.norm()
+    close(list(layer.buffers()), list(exact.buffers()), 1e-6)
+
+
+def test_fake_tensors():
+    with FakeTensorMode():
+        layer = BatchNormPerStep(3, 6)
+        for train in (True, False):
+            assert layer.train(train)(torch.zeros(4, 5, 3)).shape == (4, 5, 3)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+@pytest.mark.parametrize("tool", [torch.jit.script, torch.fx.symbolic_trace])
+@every_layer
+def test_tools_that_cannot_follow_say_so(make, tool):
+    with pytest.raises((RuntimeError, TypeError, torch.jit.frontend.NotSupportedError)):
+        tool(make())
+
+
 # Errors
 
 STEPS, REAL = torch.zeros(2, 5, 3), mask_of([5, 5], 5)
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize(
     ("attempt", "error", "message"),
     [
@@ -329,6 +470,14 @@ STEPS, REAL = torch.zeros(2, 5, 3), mask_of([5, 5], 5)
         ),
         (lambda _, b: b(STEPS, padding=REAL.long()), TypeError, "padding has dtype torch.int64"),
         (lambda _, b: b(STEPS, [5, 5], ~REAL), TypeError, "lengths and padding are both given"),
+        (
+            lambda a, _: a(torch.nested.nested_tensor([STEPS[0], STEPS[1, :2]])),
+            TypeError,
+            "BatchNormPerStep: input is a nested tensor; expected a padded one",
+        ),
+        (lambda _, b: b([1.0]), TypeError, "BatchNormPooled: input is a list; expected a tensor"),
+        (lambda a, _: a(torch.zeros(2, 5, 3).short()), RuntimeError, "input of torch.int16"),
+        (lambda *_: BatchNormPerStep(3, 2, affine=0), TypeError, "affine is 0; expected True or"),
         (lambda *_: BatchNormPerStep(3, 0), ValueError, "num_steps is 0"),
         (lambda *_: BatchNormPerStep(3.0, 2), TypeError, "num_features is 3.0"),
         (lambda *_: BatchNormPerStep(3, 2, beyond="first"), ValueError, "beyond is 'first'"),

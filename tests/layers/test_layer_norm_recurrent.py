@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch._subclasses import FakeTensorMode
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import helpers
@@ -718,6 +719,248 @@ def test_functional_call(kind):
     close(output, other(x)[0], atol=0)
 
 
+# As torch's own, to torch's tools
+
+
+@every_kind
+def test_positional_arguments_are_torchs(kind):
+    """Of the LSTM and the GRU; nn.RNN has its nonlinearity in between."""
+    sizes, options = (3, 4, 2), (False, True, 0.25, True)
+    ours = getattr(recurrent, kind)(*sizes, *options)
+    theirs = (nn.GRU if kind == "LayerNormGRU" else nn.LSTM)(*sizes, *options)
+    for name in ("bias", "batch_first", "dropout", "bidirectional"):
+        assert getattr(ours, name) == getattr(theirs, name)
+    assert getattr(recurrent, kind)(3, 4, batch_first=True).batch_first
+
+
+@every_kind
+def test_time_first(kind):
+    first = make(kind, 3, 4, 2, bidirectional=True)
+    second = make(kind, 3, 4, 2, bidirectional=True, batch_first=False)
+    x, lengths = sample(4, 6, 3), [2, 6, 1, 4]
+    hx = tuple(sample(4, 4, 4, seed=i) for i in (1, 2))
+    hx = hx if "LSTM" in kind else hx[0]
+    for options in ({}, {"hx": hx}, {"lengths": lengths}, {"hx": hx, "lengths": lengths}):
+        output, last = first(x, **options)
+        other, other_last = second(x.transpose(0, 1), **options)
+        close(other.transpose(0, 1), output)
+        close_all(other_last, last)
+    for value, other in zip(flat(first(x[0])), flat(second(x[0])), strict=True):
+        close(value, other)
+    close(second(torch.zeros(6, 0, 3).double())[0], torch.zeros(6, 0, 8).double())
+
+
+@every_kind
+def test_a_number_of_numpy_is_a_size(kind):
+    assert getattr(recurrent, kind)(np.int64(3), np.int64(4)).hidden_size == 4
+    assert getattr(recurrent, kind + "Cell")(np.int64(3), np.int64(4)).hidden_size == 4
+
+
+@every_kind
+@pytest.mark.parametrize("norm", [nn.LayerNorm, None])
+def test_classes_and_weights_of_torch(kind, norm):
+    """Of the classes that hold weights. An nn.LSTM may be replaced by fused code."""
+    layer = getattr(recurrent, kind)(3, 4, 2, bidirectional=True, norm=norm)
+    assert isinstance(layer, nn.RNNBase) and not isinstance(layer, nn.RNN | nn.LSTM | nn.GRU)
+    assert isinstance(getattr(recurrent, kind + "Cell")(3, 4), nn.RNNCellBase)
+    layer.flatten_parameters()
+    listed = [p for cell in layer.all_weights for p in cell]
+    own = [p for name, p in layer.named_parameters() if "norm" not in name]
+    assert all(a is b for a, b in zip(listed, own, strict=True))
+
+
+@every_kind
+@pytest.mark.parametrize("cell", [False, True])
+def test_reset_parameters(kind, cell):
+    """A seed gives the weights that a new layer has; norms are as new."""
+    torch.manual_seed(0)
+    new = getattr(recurrent, kind + "Cell" * cell)(3, 4)
+    layer = make(kind, 3, 4, cell=cell, dtype=torch.float32)
+    torch.manual_seed(0)
+    layer.reset_parameters()
+    close_all(tuple(layer.parameters()), tuple(new.parameters()), atol=0)
+    plain = getattr(recurrent, kind)(3, 100, norm=None)
+    with torch.no_grad():
+        plain.weight_hh_l0.zero_()
+    plain.reset_parameters()
+    assert 0.099 < plain.weight_hh_l0.abs().max() <= 0.1
+    assert plain.weight_hh_l0.std().item() == pytest.approx(0.1 / math.sqrt(3), rel=0.05)
+
+
+def test_reset_parameters_of_outputs_and_of_any_norm():
+    layer = recurrent.LayerNormOutput(nn.GRU(3, 4, batch_first=True))
+    new = copy.deepcopy(layer.state_dict())
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.fill_(7.0)
+    layer.reset_parameters()
+    assert layer.norm.weight.tolist() == [1.0] * 4 and layer.norm.bias.tolist() == [0.0] * 4
+    assert all(value.abs().max() <= 1 for value in layer.state_dict().values())
+    assert list(layer.state_dict()) == list(new)
+    recurrent.LayerNormRNN(3, 4, norm=nn.Identity).reset_parameters()  # it has nothing to reset
+    unknown = recurrent.LayerNormRNN(3, 4, norm=lambda n: nn.Sequential(nn.LayerNorm(n)))
+    with pytest.raises(AttributeError, match="no attribute 'reset_parameters'"):
+        unknown.reset_parameters()
+
+
+def cut_short(layer, *args, **options):
+    """Outputs, states and gradients."""
+    layer.zero_grad()
+    result = layer(*args, **options)
+    values = list(states(result)) if isinstance(result, torch.Tensor) else flat(result)
+    sum(value.float().square().sum() for value in values).backward()
+    return values, [p.grad.clone() for p in layer.parameters()]
+
+
+def flat(result):
+    if isinstance(result, torch.Tensor):
+        return [result]
+    return [value for part in result for value in flat(part)]
+
+
+autocast = partial(torch.autocast, "cpu", dtype=torch.bfloat16)
+HALF = torch.bfloat16
+
+
+@pytest.mark.parametrize("form", ["tensor", "state", "lengths", "half"])
+@pytest.mark.parametrize("cell", [False, True])
+@every_kind
+def test_autocast(kind, cell, form):
+    """Dtypes of torch's layers; outputs and gradients near those in float32."""
+    make = getattr(recurrent, kind + "Cell" * cell)
+    torch.manual_seed(0)
+    layer = make(8, 16) if cell else make(8, 16, bidirectional=True)
+    theirs = getattr(nn, KINDS[kind] + "Cell" * cell)(8, 16)
+    x = sample(4, 8).float() if cell else sample(4, 5, 8).float()
+    options = {}
+    if form == "state":
+        h = torch.rand(4, 16) if cell else torch.rand(2, 4, 16)
+        options["hx"] = (h, h) if "LSTM" in kind else h
+    if form == "lengths" and not cell:
+        options["lengths"] = [5, 1, 3, 2]
+    expected, gradients = cut_short(layer, x, **options)
+    given = x.to(HALF) if form == "half" else x
+    with autocast():
+        values, grads = cut_short(layer, given, **options)
+        other = flat(theirs(given))
+    assert all(value.isfinite().all() for value in values + grads)
+    # Where bfloat16 has no kernel of its own, torch's LSTM returns float32.
+    layer_of_lstm = KINDS[kind] == "LSTM" and not cell
+    dtypes = [HALF] * 3 if layer_of_lstm else [value.dtype for value in other]
+    if layer_of_lstm and form == "lengths":
+        dtypes = [torch.float32] * 3  # as torch's of packed sequences
+    assert [value.dtype for value in values] == dtypes
+    for value, exact in zip(values, expected, strict=True):
+        close(value.float(), exact, 0.2)
+        assert (value - exact).square().mean().sqrt() < 0.04
+    whole, exact = (torch.cat([g.flatten() for g in all_of]) for all_of in (grads, gradients))
+    assert (whole - exact).norm() < 0.15 * exact.norm()
+
+
+@pytest.mark.parametrize("lengths", [None, [5, 1, 3, 2]])
+def test_autocast_of_norm_on_outputs(lengths):
+    torch.manual_seed(0)
+    dtypes = []
+    for rnn in (nn.LSTM(8, 16, batch_first=True), recurrent.LayerNormLSTM(8, 16, norm=None)):
+        layer, x = recurrent.LayerNormOutput(rnn), sample(4, 5, 8).float()
+        expected, gradients = cut_short(layer, x, lengths=lengths)
+        with autocast():
+            values, grads = cut_short(layer, x, lengths=lengths)
+        dtypes.append([value.dtype for value in values])
+        for value, exact in zip(values + grads, expected + gradients, strict=True):
+            assert (value - exact).norm() < 0.1 * exact.norm()
+    # Of sequences of different lengths, nn.LSTM returns float32; of others, in general, bfloat16.
+    assert dtypes[1] == [torch.float32 if lengths else HALF] * 3
+    assert dtypes[0] in (dtypes[1], [torch.float32] * 3)
+
+
+def test_autocast_converts_no_other_dtypes():
+    layer = recurrent.LayerNormRNN(3, 4)
+    with autocast():
+        for dtype in (torch.float64, torch.int64):
+            with pytest.raises(ValueError, match=f"input has dtype {dtype}, but the weights"):
+                layer(zeros(2, 5, 3, dtype=dtype))
+    with pytest.raises(ValueError, match=r"input has dtype torch\.bfloat16"):
+        layer(zeros(2, 5, 3, dtype=HALF))
+
+
+compiled = partial(torch.compile, fullgraph=True, backend="aot_eager")
+
+
+@every_kind
+def test_compiles_in_one_graph(kind):
+    torch._dynamo.reset()
+    layer = make(kind, 3, 4, bidirectional=True)
+    for x in (sample(3, 2, 3), sample(5, 2, 3)):  # the second compiles for any batch
+        expected, gradients = cut_short(layer, x)
+        values, grads = cut_short(compiled(layer), x)
+        for value, exact in zip(values + grads, expected + gradients, strict=True):
+            close(value, exact, 1e-6)
+    torch._dynamo.reset()
+    cell, x = make(kind, 3, 4, cell=True), sample(2, 3)
+    close_all(compiled(cell)(x), cell(x))
+    close_all(compiled(cell)(x, cell(x)), cell(x, cell(x)))
+
+
+@every_kind
+def test_exports_for_any_batch(kind):
+    layer = make(kind, 3, 4, bidirectional=True)
+    shapes = {"input": {0: torch.export.Dim("samples")}}
+    exported = torch.export.export(layer, (sample(2, 3, 3),), dynamic_shapes=shapes).module()
+    for samples in (2, 7):
+        x = sample(samples, 3, 3)
+        for value, exact in zip(flat(exported(x)), flat(layer(x)), strict=True):
+            close(value, exact)
+
+
+@every_kind
+def test_forward_mode_hessian_and_vmap(kind):
+    layer = make(kind, 2, 3, bidirectional=True)
+    x, v = sample(2, 3, 2), sample(2, 3, 2, seed=1)
+
+    def loss(x):
+        return layer(x)[0].square().sum()
+
+    _, forward = torch.func.jvp(lambda x: layer(x)[0], (x,), (v,))
+    jacobian = torch.func.jacrev(lambda x: layer(x)[0])(x)
+    close(forward, torch.einsum("ntdabc,abc->ntd", jacobian, v))
+    close(torch.func.hessian(loss)(x), torch.autograd.functional.hessian(loss, x))
+    many = sample(5, 2, 3, 2)
+    close(torch.vmap(lambda x: layer(x)[0])(many), torch.stack([layer(x)[0] for x in many]))
+    cell = make(kind, 2, 3, cell=True)
+    rows = [torch.func.hessian(lambda x: states(cell(x))[0].sum())(a) for a in x[0]]
+    assert all(row.shape == (2, 2) and row.abs().sum() > 0 for row in rows)
+
+
+@every_kind
+def test_fake_tensors(kind):
+    with FakeTensorMode():
+        output, _ = getattr(recurrent, kind)(3, 4, 2)(torch.zeros(2, 5, 3))
+        cell = states(getattr(recurrent, kind + "Cell")(3, 4)(torch.zeros(2, 3)))[0]
+        normed, _ = recurrent.LayerNormOutput(getattr(recurrent, kind)(3, 4))(output[..., :3])
+    assert (output.shape, cell.shape, normed.shape) == ((2, 5, 4), (2, 4), (2, 5, 4))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+@pytest.mark.parametrize("tool", [torch.jit.script, torch.fx.symbolic_trace])
+def test_tools_that_cannot_follow_say_so(tool):
+    for kind in KINDS:
+        for cell in (False, True):
+            with pytest.raises((RuntimeError, TypeError)):
+                tool(getattr(recurrent, kind + "Cell" * cell)(3, 4))
+    with pytest.raises((RuntimeError, TypeError)):
+        tool(recurrent.LayerNormOutput(nn.LSTM(3, 4, batch_first=True)))
+
+
+def test_checkpoint():
+    layer, x = make("LayerNormLSTM", 3, 4, 2), sample(2, 3, 3).requires_grad_()
+    gradients = []
+    for run in (layer, partial(torch.utils.checkpoint.checkpoint, layer, use_reentrant=False)):
+        loss = run(x)[0].square().sum()
+        gradients.append(torch.autograd.grad(loss, [x, *layer.parameters()]))
+    close_all(*gradients)
+
+
 # Errors
 
 
@@ -725,6 +968,7 @@ def zeros(*shape, dtype=torch.float32):
     return torch.zeros(shape, dtype=dtype)
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize(
     ("attempt", "error", "message"),
     [
@@ -794,6 +1038,28 @@ def zeros(*shape, dtype=torch.float32):
             RuntimeError,
             "input_size, 3",
         ),
+        (
+            lambda lstm, _: lstm(torch.nested.nested_tensor([zeros(2, 3), zeros(4, 3)])),
+            TypeError,
+            "input is a nested tensor; expected a padded one",
+        ),
+        (
+            lambda _, gru: gru(
+                torch.nested.nested_tensor([zeros(2, 3), zeros(4, 3)], layout=torch.jagged)
+            ),
+            TypeError,
+            "input is a nested tensor",
+        ),
+        (
+            lambda _, gru: gru(zeros(2, 3), zeros(1, 1, 2, 4)),
+            ValueError,
+            r"expected h of shape \(2, 4\), got \(1, 1, 2, 4\)",
+        ),
+        (lambda *_: recurrent.LayerNormGRU(3, 4, bias=0), TypeError, "bias is 0; .* True or"),
+        (lambda *_: recurrent.LayerNormLSTM(3, 4, bias="False"), TypeError, "bias is 'False'"),
+        (lambda *_: recurrent.LayerNormStateRNNCell(3, 4, 1), TypeError, "bias is 1"),
+        (lambda *_: recurrent.LayerNormRNN(3, 4, batch_first=0), TypeError, "batch_first is 0"),
+        (lambda *_: recurrent.LayerNormRNN(3, 4, bidirectional=2), TypeError, "bidirectional is 2"),
         (lambda *_: recurrent.LayerNormRNN(3, 0), ValueError, "hidden_size is 0; .* at least 1"),
         (lambda *_: recurrent.LayerNormRNN(3, 4, 0), ValueError, "num_layers is 0"),
         (lambda *_: recurrent.LayerNormRNN(3, 4.0), TypeError, "hidden_size is 4.0; .* integer"),
@@ -812,7 +1078,7 @@ def test_messages(attempt, error, message):
 
 
 def test_warns_of_dropout_that_does_nothing():
-    with pytest.warns(UserWarning, match="dropout=0.5 does nothing: .* num_layers=1"):
+    with pytest.warns(UserWarning, match="got dropout=0.5 and num_layers=1"):
         recurrent.LayerNormLSTM(3, 4, dropout=0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch._subclasses import FakeTensorMode
 
 import helpers
 from normbook.layers.batch_norm_over_time import BatchNormPooled
@@ -75,7 +76,7 @@ configurations = st.fixed_dictionaries(
     {
         "nhead": sizes,
         "dim_feedforward": st.integers(1, 9),
-        "activation": st.sampled_from(["relu", "gelu"]),
+        "activation": st.sampled_from(["relu", "gelu", F.relu, F.gelu, F.silu, nn.GELU()]),
         "layer_norm_eps": st.sampled_from([1e-5, 1e-12, 0.1]),
         "norm_first": st.booleans(),
         "bias": st.booleans(),
@@ -136,6 +137,51 @@ def test_equals_torch(configuration, features, n, t, masks, seed):
     # Gradients grow as eps gets small: with one or two features, a variance can be tiny.
     for actual, expected, atol in zip(*results, (1e-10,) * 3 + (1e-6,) * 2, strict=True):
         torch.testing.assert_close(actual, expected, rtol=1e-8, atol=atol)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(configurations, sizes, sizes, st.sampled_from([None, 0, 2]), masks, seeds)
+@pytest.mark.filterwarnings("ignore:Support for mismatched src_key_padding_mask")
+def test_one_sample_and_none_equal_torch(configuration, features, t, samples, masks, seed):
+    """Without the axis of samples, and without a sample."""
+    ours, theirs = twins(features, configuration, seed)
+    n = 1 if samples is None else samples
+    kind, per_head, padded = masks
+    if n == 0:  # torch's layer takes no masks by sample of no sample
+        per_head = padded = False
+    masking = random_masks(kind, per_head, padded, n, t, configuration["nhead"], seed)
+    shape = (t, theirs.linear1.in_features) if samples is None else (n, t, ours.linear1.in_features)
+    if samples is None and "src_key_padding_mask" in masking:
+        masking["src_key_padding_mask"] = masking["src_key_padding_mask"][0]
+    x, dy = sample(*shape, seed=seed), sample(*shape, seed=seed + 1)
+    results = []
+    for layer in (ours, theirs):
+        cells = x.clone().requires_grad_()
+        output = layer(cells, **masking)
+        gradients = torch.autograd.grad(output, [cells, *layer.parameters()], dy)
+        with torch.no_grad():
+            results.append((output.detach(), layer.eval()(cells, **masking), *gradients))
+    assert results[0][0].shape == shape
+    for actual, expected in zip(*results, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-8, atol=1e-6)
+    close(results[0][0], results[1][0], 1e-10)
+
+
+@every_norm
+def test_one_sample_is_a_batch_of_one(norm):
+    model, x, padding = build(norm=norm, norm_first=True), sample(5, 8), hide_after([3], 5)[0]
+    masking = {"src_key_padding_mask": padding[None]}
+    expected = model(x[None], is_causal=True, **masking)[0]
+    close(model(x, is_causal=True, src_key_padding_mask=padding), expected)
+
+
+def test_layers_of_a_stack_share_no_activation():
+    stack = Encoder(2, 8, 2, 16, activation=nn.PReLU())
+    names = [f"layers.{i}.activation.weight" for i in range(2)]
+    assert [name for name in stack.state_dict() if "activation" in name] == names
+    first, second = (layer.activation.weight for layer in stack.layers)
+    assert first is not second
+    assert EncoderLayer(8, 2, activation="gelu").activation is F.gelu
 
 
 @pytest.mark.parametrize("norm_first", [False, True])
@@ -526,6 +572,101 @@ def test_one_token_alone_has_no_batch_statistics():
     assert model.eval()(sample(1, 1, 8)).isfinite().all()
 
 
+# To torch's tools
+
+norms_that_compile = pytest.mark.parametrize(
+    "norm",
+    [
+        nn.LayerNorm,
+        nn.RMSNorm,
+        DynamicTanh,
+        pytest.param(
+            None,
+            marks=pytest.mark.skipif(
+                not issubclass(LayerNorm, nn.LayerNorm), reason="our own layer norm isn't torch's"
+            ),
+        ),
+    ],
+)
+
+
+@norms_that_compile
+@every_placement
+def test_compiles_in_one_graph(norm, placement):
+    torch._dynamo.reset()
+    model, x = build(norm=norm, qk_norm=norm, **placement), sample(2, 3, 8)
+    masking = {"src_key_padding_mask": hide_after([3, 2], 3), "is_causal": True}
+    results = []
+    for run in (model, torch.compile(model, fullgraph=True, backend="aot_eager")):
+        output = run(x, **masking)
+        results.append([output, *torch.autograd.grad(output.sum(), list(model.parameters()))])
+    close(*results, 1e-9)
+
+
+@norms_that_compile
+def test_exports_for_any_batch(norm):
+    model = build(norm=norm)
+    shapes = ({0: torch.export.Dim("samples"), 1: torch.export.Dim("tokens")},)
+    exported = torch.export.export(model, (sample(2, 3, 8),), dynamic_shapes=shapes).module()
+    for shape in ((2, 3, 8), (5, 4, 8)):
+        close(exported(sample(*shape)), model(sample(*shape)), 1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:Mismatch dtype between input and weight")
+@pytest.mark.parametrize("norm", [None, nn.LayerNorm, nn.RMSNorm, DynamicTanh])
+def test_autocast(norm):
+    """As torch's layer: with its dtype, near float32."""
+    model = build(norm=norm).float()
+    theirs = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).float()
+    for dtype in (torch.float32, torch.bfloat16):
+        x = sample(2, 5, 8).to(dtype)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            output = model(x, is_causal=True)
+            if norm in (None, nn.LayerNorm):
+                assert output.dtype == theirs(x).dtype
+        gradients = torch.autograd.grad(output.float().sum(), list(model.parameters()))
+        assert all(gradient.isfinite().all() for gradient in gradients)
+        expected = model(x.float(), is_causal=True)
+        assert (output.float() - expected).norm() < 0.05 * expected.norm()
+
+
+def test_fake_tensors():
+    options = {"norm": nn.LayerNorm, "qk_norm": DynamicTanh, "dtype": torch.float64}
+    with FakeTensorMode():
+        assert Encoder(2, 8, 2, 16, **options)(torch.zeros(2, 3, 8)).shape == (2, 3, 8)
+        assert EncoderLayer(8, 2)(torch.zeros(2, 3, 8)).shape == (2, 3, 8)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+@pytest.mark.parametrize("tool", [torch.jit.script, torch.fx.symbolic_trace])
+def test_tools_that_cannot_follow_say_so(tool):
+    for module in (EncoderLayer(8, 2), Encoder(1, 8, 2), SelfAttention(8, 2)):
+        with pytest.raises((RuntimeError, TypeError, torch.jit.frontend.NotSupportedError)):
+            tool(module)
+    norm, x = shake(DynamicTanh(3)), sample(2, 3)
+    close(tool(norm)(x), norm(x), 0)
+
+
+def test_resets():
+    for bias in (True, False):
+        torch.manual_seed(0)
+        theirs = nn.MultiheadAttention(8, 2, bias=bias)
+        ours = SelfAttention(8, 2, bias=bias, qk_norm=DynamicTanh)
+        shake(ours)
+        ours.load_state_dict(shake(theirs).state_dict(), strict=False)
+        for module in (theirs, ours):
+            torch.manual_seed(1)
+            module._reset_parameters()
+        state = ours.state_dict()
+        for name, value in theirs.state_dict().items():
+            assert torch.equal(state[name], value)
+        for norm in (ours.q_norm, ours.k_norm):
+            close(list(norm.parameters()), list(DynamicTanh(4).parameters()))
+    norm = shake(DynamicTanh(2, 0.75))
+    norm.reset_parameters()
+    close(list(norm.parameters()), list(DynamicTanh(2, 0.75).parameters()))
+
+
 # Errors
 
 
@@ -534,7 +675,7 @@ def test_one_token_alone_has_no_batch_statistics():
     [
         ({"nhead": 3}, "3 heads can't share 8 features evenly"),
         ({"nhead": 0}, "0 heads can't share 8 features evenly"),
-        ({"activation": "tanh"}, r"activation='tanh'; expected one of \['relu', 'gelu'\]"),
+        ({"activation": "tanh"}, r"activation='tanh'; expected one of \['relu', 'gelu'\], or"),
         ({"batch_first": False}, r"batch_first=False; expected True: \(sample, token, feature\)"),
         ({"norm_first": True, "norm_output": True}, "norm_first and norm_output are both True"),
         ({"dropout": 1.5}, "dropout probability has to be between 0 and 1, but got 1.5"),
@@ -543,6 +684,23 @@ def test_one_token_alone_has_no_batch_statistics():
 def test_errors_of_the_constructor(arguments, message):
     with pytest.raises(ValueError, match=message):
         EncoderLayer(**{"d_model": 8, "nhead": 2} | arguments)
+
+
+@pytest.mark.parametrize("name", ["bias", "batch_first", "norm_first", "norm_output"])
+@pytest.mark.parametrize("value", [0, "False", None])
+def test_options_are_bools(name, value):
+    with pytest.raises(TypeError, match=f"{name} is {value!r}; expected True or False"):
+        EncoderLayer(8, 2, **{name: value})
+    with pytest.raises(TypeError, match=f"bias is {value!r}"):
+        SelfAttention(8, 2, bias=value)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_no_nested_tensors():
+    nested = torch.nested.nested_tensor([sample(2, 8), sample(3, 8)])
+    for module in (EncoderLayer(8, 2), Encoder(1, 8, 2), SelfAttention(8, 2)):
+        with pytest.raises(TypeError, match="input is a nested tensor; expected a padded one"):
+            module(nested)
 
 
 def test_a_stack_has_layers():
@@ -554,7 +712,7 @@ def test_a_stack_has_layers():
 @pytest.mark.parametrize(
     ("shape", "masking", "error", "message"),
     [
-        ((5, 8), {}, ValueError, r"src has shape \(5, 8\); expected \(sample, token, 8\)"),
+        ((5, 6), {}, ValueError, r"src has shape \(5, 6\); .* or \(token, 8\)"),
         ((2, 5, 6), {}, ValueError, r"src has shape \(2, 5, 6\); expected \(sample, token, 8\)"),
         (
             (2, 5, 8),

@@ -2,7 +2,7 @@
 
 Input is (N, T, num_features), padded, with N `lengths` if they differ; output as the input. Padding
 takes part in nothing and comes out as 0. gamma, beta and running statistics have torch's names and
-convention (`torch.nn.BatchNorm1d`).
+convention (`torch.nn.BatchNorm1d`). torch.jit.script and torch.fx.symbolic_trace raise an error.
 """
 
 from dataclasses import replace
@@ -14,12 +14,17 @@ from torch import nn
 from normbook.core.normalize import normalize
 from normbook.core.scheme import BATCH_NORM_PER_STEP
 from normbook.layers.norms import BatchNorm1d
-from normbook.layers.recurrent_base import check_lengths, check_positive
+from normbook.layers.recurrent_base import (
+    check_bool,
+    check_lengths,
+    check_positive,
+    check_tensor,
+)
 
 _PER_STEP = replace(BATCH_NORM_PER_STEP, params="d")
 
 
-class BatchNormPerStep(nn.Module):
+class BatchNormPerStep(nn.modules.batchnorm._BatchNorm):
     """Batch norm of every time step by itself: a mean and a variance per step and feature.
 
     Input (N, T, num_features), padded, with N `lengths` if they differ. It begins with step
@@ -31,9 +36,13 @@ class BatchNormPerStep(nn.Module):
     what becomes of it: "last" uses those of the last step that one did reach, T_max in the paper;
     "error" raises. The fewer sequences got to T_max, the worse the statistics that stand in.
 
+    Of torch's batch norms it has the resets, `swa_utils.update_bn` and
+    `torch.func.replace_all_batch_norm_modules_`; there is no SyncBatchNorm for it.
+
     Raises
     ------
-    TypeError : a size or a length is no integer.
+    TypeError : a size or a length is no integer, affine no bool, the input no tensor or a nested
+        one.
     ValueError : wrong shape; a wrong number of lengths, or one that isn't from 1 to T. In train
         mode, a step with one real sample, or a step beyond num_steps. In eval mode with
         beyond="error", a step that no training sequence reached.
@@ -66,66 +75,76 @@ class BatchNormPerStep(nn.Module):
         device=None,
         dtype=None,
     ):
-        super().__init__()
         check_positive(num_features=num_features, num_steps=num_steps)
+        check_bool(affine=affine)
         if beyond not in ("last", "error"):
             raise ValueError(f"beyond is {beyond!r}; expected 'last' or 'error'")
-        self.num_features = num_features
+        super().__init__(num_features, eps, momentum, affine, device=device, dtype=dtype)
         self.num_steps = num_steps
-        self.eps = eps
-        self.momentum = momentum
         self.beyond = beyond
-        factory = {"device": device, "dtype": dtype}
-        shape = (num_steps, num_features)
-        for name, make in (("weight", torch.ones), ("bias", torch.zeros)):
-            value = nn.Parameter(make(num_features, **factory)) if affine else None
-            self.register_parameter(name, value)
-        self.register_buffer("running_mean", torch.zeros(shape, **factory))
-        self.register_buffer("running_var", torch.ones(shape, **factory))
-        counts = torch.zeros(num_steps, dtype=torch.long, device=device)
-        self.register_buffer("num_batches_tracked", counts)
+        for name, value in self.named_buffers():  # torch's, once for every step
+            setattr(self, name, value.expand(num_steps, *value.shape).clone())
 
     def forward(self, input, lengths=None, first_step=0):
         _check_shape(self, input)
-        if input.dtype != self.running_mean.dtype:
-            raise RuntimeError(
-                f"mixed dtype: got an input of {input.dtype} and running statistics of "
-                f"{self.running_mean.dtype}; expected the same"
-            )
-        x, mask = input, None
+        self._check_dtype(input)
+        x, mask, counts = input, None, [input.shape[0]] * input.shape[1]
         if lengths is not None:
             mask = _mask(lengths, input)
-            x, mask = (a[:, mask.any(0)] for a in (input, mask))  # no step without a sample
-        steps = torch.arange(first_step, first_step + x.shape[1], device=x.device)
+            counts = [count for count in mask.sum(0).tolist() if count]
+            x, mask = (a[:, : len(counts)] for a in (input, mask))  # no step without a sample
+        steps = range(first_step, first_step + len(counts))
         affine = self.weight, self.bias, self.eps
-        if self.training:
+        if self.training or self.running_mean is None:
             self._check_steps(steps, self.num_steps, f"num_steps={self.num_steps}")
+            self._check_counts(steps, counts)
             output, used = normalize(x, _PER_STEP, *affine, mask=mask)
-            self._update_running(steps, used)
+            if self.running_mean is not None:
+                self._update_running(slice(steps.start, steps.stop), used)
         else:
-            reached = self.num_batches_tracked.nonzero()
-            trained = int(reached.max()) + 1 if len(reached) else self.num_steps
-            if self.beyond == "error":
-                self._check_steps(steps, trained, f"{trained}, the longest training sequence")
-            steps = steps.clamp(max=trained - 1)
-            running = self.running_mean[steps], self.running_var[steps]
+            indices = self._trained(steps)
+            running = self.running_mean[indices], self.running_var[indices]
             output, _ = normalize(x, _PER_STEP, *affine, mask=mask, running=running)
         return F.pad(output, (0, 0, 0, input.shape[1] - x.shape[1]))
 
+    def _check_dtype(self, input):
+        half = input.dtype in (torch.float16, torch.bfloat16)
+        expected = {input.dtype, torch.float32} if half else {input.dtype}
+        for name in ("weight", "running_mean"):
+            value = getattr(self, name)
+            if value is not None and value.dtype not in expected:
+                raise RuntimeError(
+                    f"mixed dtype: got an input of {input.dtype} and a {name} of {value.dtype}; "
+                    "expected the same, or torch.float32 for half precision"
+                )
+
     def _check_steps(self, steps, limit, meaning):
-        for t in steps.tolist():
+        for t in steps:
             if t >= limit:
                 raise ValueError(f"got a step t={t}, counted from 0; expected t < {meaning}")
 
-    @torch.no_grad()
-    def _update_running(self, steps, used):
-        counts = used.count[:, :1]
-        for t, count in zip(steps.tolist(), counts.flatten().tolist(), strict=True):
+    def _check_counts(self, steps, counts):
+        for t, count in zip(steps, counts, strict=True):
             if count < 2:
                 raise ValueError(
                     "Expected more than 1 value per channel when training, "
                     f"got {count} real sample in step t={t}, counted from 0"
                 )
+
+    def _trained(self, steps):
+        """Where the running statistics of these steps are found: (T,)."""
+        reached = self.num_batches_tracked > 0
+        numbers = torch.arange(1, self.num_steps + 1, device=reached.device)
+        trained = (numbers * reached).amax()
+        trained = torch.where(trained == 0, self.num_steps, trained)
+        if self.beyond == "error":
+            limit = int(trained)
+            self._check_steps(steps, limit, f"{limit}, the longest training sequence")
+        return torch.arange(steps.start, steps.stop, device=reached.device).clamp(max=trained - 1)
+
+    @torch.no_grad()
+    def _update_running(self, steps, used):
+        counts = used.count[:, :1]
         self.num_batches_tracked[steps] += 1
         factor = self.momentum
         if factor is None:
@@ -138,7 +157,7 @@ class BatchNormPerStep(nn.Module):
     def extra_repr(self):
         return (
             f"{self.num_features}, {self.num_steps}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.weight is not None}, beyond={self.beyond!r}"
+            f"affine={self.affine}, beyond={self.beyond!r}"
         )
 
 
@@ -153,7 +172,8 @@ class BatchNormPooled(BatchNorm1d):
 
     Raises
     ------
-    TypeError : a length is no integer; padding isn't boolean; lengths and padding are both given.
+    TypeError : a length is no integer; padding isn't boolean; lengths and padding are both given;
+        the input is no tensor or a nested one.
     ValueError : wrong shape; a wrong number of lengths, or one that isn't from 1 to T; in train
         mode, one real step in all.
     RuntimeError : mixed dtypes.
@@ -183,6 +203,7 @@ class BatchNormPooled(BatchNorm1d):
 
 
 def _check_shape(layer, input):
+    check_tensor(type(layer).__name__, input)
     if input.dim() != 3 or input.shape[-1] != layer.num_features:
         raise ValueError(
             f"{type(layer).__name__} expected an input (N, T, {layer.num_features}), "

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence
 
-from normbook.layers.recurrent_base import Cell, Layer, Recurrent, on_padded
+from normbook.layers.recurrent_base import Cell, Layer, Recurrent, converted, on_padded, reset
 
 
 class _LayerNormRNN(Recurrent):
@@ -27,6 +27,7 @@ class _LayerNormRNN(Recurrent):
     "relu" in place of "tanh".
     """
 
+    mode = "RNN_TANH"
     gates = 1
     norms = {"norm": 1}  # noqa: RUF012
 
@@ -35,6 +36,7 @@ class _LayerNormRNN(Recurrent):
             raise ValueError(f"nonlinearity is {nonlinearity!r}; expected 'tanh' or 'relu'")
         super().__init__(*args, **kwargs)
         self.nonlinearity = nonlinearity
+        self.mode = f"RNN_{nonlinearity.upper()}"
 
     def _step(self, cell, x, state):
         f = getattr(torch, self.nonlinearity)
@@ -74,6 +76,7 @@ class _LayerNormLSTM(Recurrent):
     state of zeros, LN(W_hh h) is its beta.
     """
 
+    mode = "LSTM"
     gates = 4
     states = 2
     norms = {"norm_ih": 4, "norm_hh": 4, "norm_c": 1}  # noqa: RUF012
@@ -122,6 +125,7 @@ class _LayerNormGRU(Recurrent):
     norms of the gates. Biases are the betas. From a state of zeros, LN(W_hh h) is its beta.
     """
 
+    mode = "GRU"
     gates = 3
     norms = {"norm_ih": 2, "norm_hh": 2, "norm_in": 1, "norm_hn": 1}  # noqa: RUF012
 
@@ -325,7 +329,14 @@ class LayerNormOutput(nn.Module):
             raise ValueError(f"{type(rnn).__name__} has batch_first=False; expected True")
         size = getattr(rnn, "proj_size", 0) or rnn.hidden_size
         self.rnn = rnn
-        self.norm = norm(size * (1 + rnn.bidirectional)).to(next(rnn.parameters()))
+        like = next(rnn.parameters())
+        factory = {"device": like.device, "dtype": like.dtype}
+        self.norm = converted(norm(size * (1 + rnn.bidirectional)), factory)
+
+    def reset_parameters(self):
+        """Start anew: the recurrent layer and the norm, each by its own."""
+        self.rnn.reset_parameters()
+        reset(self.norm)
 
     def forward(self, input, hx=None, lengths=None):
         if lengths is not None:

@@ -1,65 +1,62 @@
 """Recurrent cells, one step at a time or over all steps of sequences of any lengths.
 
 What comes from the input is computed for all steps at once; only what depends on the last state is
-left to the loop. Inside, all sequences are packed: padding is never computed with, so nothing that
-lies there reaches a real step.
+left to the loop. Inside, sequences of different lengths are packed: padding is never computed with,
+so nothing that lies there reaches a real step.
+
+torch.compile and torch.export take the layers, with tensors, whole: the loop is unrolled, so that
+the number of steps is fixed. torch.jit.script and torch.fx.symbolic_trace raise an error.
 """
 
 import math
 import numbers
-import warnings
-from types import SimpleNamespace
+from operator import index
 
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.utils.rnn import (
-    PackedSequence,
-    pack_padded_sequence,
-    pack_sequence,
-    pad_packed_sequence,
-)
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+AUTOCAST = (torch.float32, torch.float16, torch.bfloat16)  # what torch.autocast converts
 
 
 class Recurrent(nn.Module):
-    """The parameters of one or several cells, named as in `torch.nn`, with a suffix for each.
+    """One or several cells: `torch.nn` keeps their weights, by suffix, and this their norms.
 
     A subclass says with `_project` and `_step` what a cell computes. For the norms it takes
     `torch.nn.LayerNorm`, not `normbook.layers.LayerNorm`, which computes the same: a step is so
     small that the time goes into the Python code around it.
     """
 
+    mode: str  # what torch.nn calls the weights' layout
     gates: int  # the rows of the weights, in multiples of hidden_size
     norms: dict[str, int]  # the lengths of what is normalized, likewise
     states = 1  # what goes on to the next step: h, or h and c
     beta_is_bias = True  # a norm follows right behind the sums: its beta is the bias
 
-    def __init__(self, cells, hidden_size, bias, norm, device, dtype):
-        super().__init__()
-        self.hidden_size = hidden_size
-        self.bias = bias and (norm is None or not self.beta_is_bias)
-        rows, bound = self.gates * hidden_size, 1 / math.sqrt(hidden_size)
-        for suffix, input_size in cells.items():
-            biases = (rows,) if self.bias else None
-            shapes = {"weight_ih": (rows, input_size), "weight_hh": (rows, hidden_size)}
-            shapes |= {"bias_ih": biases, "bias_hh": biases}
-            for name, shape in shapes.items():
-                value = None
-                if shape:
-                    value = torch.empty(shape, device=device, dtype=dtype).uniform_(-bound, bound)
-                    value = nn.Parameter(value)
-                self.register_parameter(name + suffix, value)
-            if norm is not None:
-                for name, size in self.norms.items():
-                    module = norm(size * hidden_size).to(device=device, dtype=dtype)
-                    self.add_module(name + suffix, module)
+    def _has_bias(self, bias, norm):
+        check_bool(bias=bias)
+        return bias and (norm is None or not self.beta_is_bias)
+
+    def _add_norms(self, norm, suffixes, **factory):
+        for suffix in () if norm is None else suffixes:
+            for name, size in self.norms.items():
+                module = converted(norm(size * self.hidden_size), factory)
+                self.add_module(name + suffix, module)
+
+    def reset_parameters(self):
+        """Start anew: weights and biases as in `torch.nn`, uniform within 1 / sqrt(hidden_size)."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        for weight in self.parameters(recurse=False):
+            nn.init.uniform_(weight, -bound, bound)
+        for norm in self.children():
+            reset(norm)
 
     def _cell(self, suffix=""):
         """The weights, the biases (or None) and the norms of one cell, by name."""
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        parts = {name: getattr(self, name + suffix) for name in names}
-        norms = {name: getattr(self, name + suffix, _identity) for name in self.norms}
-        return SimpleNamespace(**parts, **norms)
+        parts = dict.fromkeys(("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+        parts |= dict.fromkeys(self.norms, _identity)
+        return _Parts({name: getattr(self, name + suffix, parts[name]) for name in parts})
 
     def _project(self, cell, x):
         """What comes from the input, for any number of steps: a row for each."""
@@ -71,8 +68,7 @@ class Recurrent(nn.Module):
 
     def _check_input(self, input, dims):
         name = type(self).__name__
-        if not isinstance(input, torch.Tensor):
-            raise TypeError(f"{name}: input is a {type(input).__name__}; expected a tensor")
+        check_tensor(name, input)
         if input.dim() not in dims:
             expected = " or ".join(f"{dim}D" for dim in dims)
             raise ValueError(f"{name}: expected input to be {expected}, got {input.dim()}D")
@@ -85,7 +81,9 @@ class Recurrent(nn.Module):
 
     def _check_dtype(self, what, value):
         dtype = next(self.parameters()).dtype
-        if value.dtype != dtype:
+        if value.dtype != dtype and not (
+            value.dtype in AUTOCAST and torch.is_autocast_enabled(value.device.type)
+        ):
             raise ValueError(
                 f"{type(self).__name__}: {what} has dtype {value.dtype}, but the weights have "
                 f"{dtype}; convert one of them, as in {what}.to({dtype})"
@@ -104,9 +102,9 @@ class Recurrent(nn.Module):
             raise TypeError(f"{name}: hx is a {type(hx).__name__}; expected {expected}")
         for what, state in zip("hc", states, strict=False):
             if tuple(state.shape) != shape:
-                raise RuntimeError(
-                    f"{name}: expected {what} of shape {shape}, got {tuple(state.shape)}"
-                )
+                wrong_rank = isinstance(self, Cell) and state.dim() not in (1, 2)
+                error = ValueError if wrong_rank else RuntimeError  # as in torch.nn
+                raise error(f"{name}: expected {what} of shape {shape}, got {tuple(state.shape)}")
             self._check_dtype(what, state)
         return states
 
@@ -114,15 +112,17 @@ class Recurrent(nn.Module):
         return states[0] if self.states == 1 else tuple(states)
 
 
-class Cell(Recurrent):
+class Cell(Recurrent, nn.RNNCellBase):
     """
     One step: (N, input_size) and the last state to the next one. States are (N, hidden_size), or
     a pair of them (h, c); zeros if not given. All also without the first axis, for one sample.
 
     Raises
     ------
-    TypeError : a size is no integer; input or state is no tensor, or the state of an LSTM no pair.
-    ValueError : a size below 1; wrong rank; a dtype other than the weights'.
+    TypeError : a size is no integer, or bias no bool; input or state is no tensor or a nested one,
+        or the state of an LSTM no pair.
+    ValueError : a size below 1; wrong rank; a dtype other than the weights', unless autocast
+        converts it.
     RuntimeError : wrong length of an axis.
     """
 
@@ -130,8 +130,9 @@ class Cell(Recurrent):
         self, input_size, hidden_size, bias=True, *, norm=nn.LayerNorm, device=None, dtype=None
     ):
         check_positive(input_size=input_size, hidden_size=hidden_size)
-        super().__init__({"": input_size}, hidden_size, bias, norm, device, dtype)
-        self.input_size = input_size
+        sizes = index(input_size), index(hidden_size)
+        super().__init__(*sizes, self._has_bias(bias, norm), self.gates, device, dtype)
+        self._add_norms(norm, [""], device=device, dtype=dtype)
 
     def forward(self, input, hx=None):
         self._check_input(input, (1, 2))
@@ -143,32 +144,34 @@ class Cell(Recurrent):
             return self._returned([s[0] for s in self._step(cell, x, state)])
         return self._returned(self._step(cell, self._project(cell, input), state))
 
-    def extra_repr(self):
-        return f"{self.input_size}, {self.hidden_size}, bias={self.bias}"
 
-
-class Layer(Recurrent):
+class Layer(Recurrent, nn.RNNBase):
     """
     All steps: (N, T, input_size) to the outputs (N, T, D * hidden_size), where D is 2 if
     bidirectional, else 1, and the state behind the last step, (num_layers * D, N, hidden_size) or
-    a pair of such; as in torch.nn with batch_first=True. A sample may come without the first axis.
-    For sequences of different lengths, input is a PackedSequence, and so are the outputs; or it is
-    padded and comes with `lengths`, N integers, and outputs behind the end are 0. The last state
-    is then that behind each sequence's own last step.
+    a pair of such; as in torch.nn with batch_first=True, the default here. A sample may come
+    without the axis N. For sequences of different lengths, input is a PackedSequence, and so are
+    the outputs; or it is padded and comes with `lengths`, N integers, and outputs behind the end
+    are 0. The last state is then that behind each sequence's own last step.
 
     Parameters
     ----------
-    norm : makes a norm of so many features, such as nn.RMSNorm; None switches all norms off.
     bias : whether cells have biases; never right in front of a norm, whose beta takes their place.
+    batch_first : False for input and outputs (T, N, ...).
     dropout : the share of outputs dropped between layers in train mode.
+    norm : makes a norm of so many features, such as nn.RMSNorm; None switches all norms off.
 
     Raises
     ------
-    TypeError : a size is no integer; input or state is no tensor, or the state of an LSTM no pair.
+    TypeError : a size is no integer, or an option no bool; input or state is no tensor or a nested
+        one, or the state of an LSTM no pair.
     ValueError : a size below 1; dropout outside of 0 to 1; wrong rank; a dtype other than the
-        weights'; a wrong number of lengths, or one that isn't from 1 to T.
+        weights', unless autocast converts it; a wrong number of lengths, or one that isn't from 1
+        to T.
     RuntimeError : wrong length of an axis; no step at all.
     """
+
+    # Not an nn.LSTM: whoever asks for one may put its equations, fused, in place of these.
 
     def __init__(
         self,
@@ -176,54 +179,61 @@ class Layer(Recurrent):
         hidden_size,
         num_layers=1,
         bias=True,
-        *,
+        batch_first=True,
         dropout=0.0,
         bidirectional=False,
+        *,
         norm=nn.LayerNorm,
         device=None,
         dtype=None,
     ):
         check_positive(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        check_bool(batch_first=batch_first, bidirectional=bidirectional)
         if not (isinstance(dropout, numbers.Real) and 0 <= dropout <= 1):
             raise ValueError(f"dropout is {dropout!r}; expected a number from 0 to 1")
-        if dropout and num_layers == 1:
-            warnings.warn(
-                f"dropout={dropout} does nothing: it lies between layers, and num_layers=1",
-                stacklevel=2,
-            )
-        directions = ("", "_reverse") if bidirectional else ("",)
-        cells = {
-            f"_l{layer}{direction}": hidden_size * len(directions) if layer else input_size
-            for layer in range(num_layers)
-            for direction in directions
-        }
-        super().__init__(cells, hidden_size, bias, norm, device, dtype)
-        self.input_size = input_size
-        self.num_layers = num_layers
-        self.dropout = dropout
-        self.bidirectional = bidirectional
+        super().__init__(
+            self.mode,
+            *map(index, (input_size, hidden_size, num_layers)),
+            self._has_bias(bias, norm),
+            batch_first,
+            dropout,
+            bidirectional,
+            device=device,
+            dtype=dtype,
+        )
+        suffixes = [f"_l{n}{d}" for n in range(num_layers) for d in self._directions()]
+        self._add_norms(norm, suffixes, device=device, dtype=dtype)
+
+    def _directions(self):
+        return ("", "_reverse") if self.bidirectional else ("",)
 
     def forward(self, input, hx=None, lengths=None):
         if lengths is not None:
-            return on_padded(self, input, hx, lengths)
+            return on_padded(self, input, hx, lengths, self.batch_first)
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
         self._check_input(input, (2, 3))
-        *samples, steps, _ = input.shape
-        if steps == 0:
+        if input.shape[-2 if self.batch_first else 0] == 0:
             raise RuntimeError(
                 f"{type(self).__name__}: expected at least one step, got an input of shape "
                 f"{tuple(input.shape)}"
             )
-        if not samples:  # one sample without the axis of samples
+        if input.dim() == 2:  # one sample without the axis of samples
+            axis = 0 if self.batch_first else 1
             states = [s.unsqueeze(1) for s in self._initial(hx, self._state_shape(), input)]
-            output, states = self._forward_packed(pack_sequence([input]), self._returned(states))
-            states = (states,) if self.states == 1 else states
-            return output.data, self._returned([s.squeeze(1) for s in states])
-        data = input.transpose(0, 1).flatten(0, 1)
-        packed = PackedSequence(data, torch.full((steps,), *samples))
-        output, states = self._forward_packed(packed, hx)
-        return output.data.unflatten(0, (steps, *samples)).transpose(0, 1), states
+            output, last = self.forward(input.unsqueeze(axis), self._returned(states))
+            last = (last,) if self.states == 1 else last
+            return output.squeeze(axis), self._returned([s.squeeze(1) for s in last])
+        data = input.transpose(0, 1) if self.batch_first else input
+        steps, samples, _ = data.shape
+        initial = self._initial(hx, self._state_shape(samples), input)
+        output, last = self._run_layers(data.flatten(0, 1), [samples] * steps, initial)
+        device = output.device.type
+        if self.states == 2 and torch.is_autocast_enabled(device):  # as nn.LSTM does
+            dtype = torch.get_autocast_dtype(device)
+            output, *last = (value.to(dtype) for value in (output, *last))
+        output = output.unflatten(0, (steps, samples))
+        return output.transpose(0, 1) if self.batch_first else output, self._returned(last)
 
     def _forward_packed(self, packed, hx):
         self._check_input(packed.data, (2,))
@@ -231,36 +241,42 @@ class Layer(Recurrent):
         initial = self._initial(hx, self._state_shape(sizes[0]), packed.data)
         if packed.sorted_indices is not None:
             initial = [s.index_select(1, packed.sorted_indices) for s in initial]
-        data, last = packed.data, []
-        for layer in range(self.num_layers):
-            if layer and self.dropout:
-                data = F.dropout(data, self.dropout, self.training)
-            outputs = []
-            for reverse in (False, True) if self.bidirectional else (False,):
-                cell = self._cell(f"_l{layer}_reverse" if reverse else f"_l{layer}")
-                first = [s[len(last)] for s in initial]
-                output, state = self._run(cell, data, sizes, first, reverse)
-                outputs.append(output)
-                last.append(state)
-            data = torch.cat(outputs, -1)
-        last = [torch.stack(states) for states in zip(*last, strict=True)]
+        data, last = self._run_layers(packed.data, sizes, initial)
         if packed.unsorted_indices is not None:
             last = [s.index_select(1, packed.unsorted_indices) for s in last]
         return packed._replace(data=data), self._returned(last)
 
+    def _run_layers(self, data, sizes, initial):
+        """All cells over packed steps: the outputs, and what each state is behind its last step."""
+        last = []
+        for layer in range(self.num_layers):
+            if layer and self.dropout:
+                data = F.dropout(data, self.dropout, self.training)
+            outputs = []
+            for direction in self._directions():
+                cell = self._cell(f"_l{layer}{direction}")
+                first = [s[len(last)] for s in initial]
+                output, state = self._run(cell, data, sizes, first, bool(direction))
+                outputs.append(output)
+                last.append(state)
+            data = torch.cat(outputs, -1)
+        last = [torch.stack(states) for states in zip(*last, strict=True)]
+        return data, last
+
     def _run(self, cell, data, sizes, first, reverse):
         """One cell over all steps, of which step t has the first sizes[t] sequences."""
-        steps = self._project(cell, data).split(sizes)
-        state = [s[: sizes[-1 if reverse else 0]] for s in first]
+        steps, order = self._project(cell, data).split(sizes), range(len(sizes))
+        before = sizes[-1 if reverse else 0]
+        state = [s[:before] for s in first]
         outputs, ended = [], []
-        for x in reversed(steps) if reverse else steps:
-            now, before = len(x), len(state[0])
+        for t in reversed(order) if reverse else order:
+            now = sizes[t]
             if now < before:  # forward, the shorter sequences end first
                 ended.append([s[now:] for s in state])
                 state = [s[:now] for s in state]
             elif now > before:  # backward, they begin last
                 state = [torch.cat([s, f[before:now]]) for s, f in zip(state, first, strict=True)]
-            state = self._step(cell, x, state)
+            state, before = self._step(cell, steps[t], state), now
             outputs.append(state[0])
         last = [torch.cat(parts) for parts in zip(state, *reversed(ended), strict=True)]
         return torch.cat(outputs[::-1] if reverse else outputs), last
@@ -268,14 +284,13 @@ class Layer(Recurrent):
     def _state_shape(self, *samples):
         return (self.num_layers * (1 + self.bidirectional), *samples, self.hidden_size)
 
-    def extra_repr(self):
-        return (
-            f"{self.input_size}, {self.hidden_size}, num_layers={self.num_layers}, "
-            f"bias={self.bias}, dropout={self.dropout}, bidirectional={self.bidirectional}"
-        )
+
+class _Parts:
+    def __init__(self, parts):
+        self.__dict__.update(parts)
 
 
-def check_lengths(lengths, input):
+def check_lengths(lengths, input, batch_first=True):
     """The lengths of padded sequences (N, T, features), as integers on the CPU.
 
     Raises
@@ -291,7 +306,7 @@ def check_lengths(lengths, input):
     lengths = torch.as_tensor(lengths, device="cpu")
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise TypeError(f"lengths have dtype {lengths.dtype}; expected integers")
-    samples, steps = input.shape[:2]
+    samples, steps = input.shape[:2] if batch_first else input.shape[1::-1]
     if tuple(lengths.shape) != (samples,):
         raise ValueError(
             f"lengths have shape {tuple(lengths.shape)}; expected one for each of {samples} samples"
@@ -304,12 +319,13 @@ def check_lengths(lengths, input):
     return lengths
 
 
-def on_padded(layer, input, hx, lengths):
+def on_padded(layer, input, hx, lengths, batch_first=True):
     """A layer of packed sequences on padded ones."""
-    lengths = check_lengths(lengths, input)
-    packed = pack_padded_sequence(input, lengths, batch_first=True, enforce_sorted=False)
+    lengths = check_lengths(lengths, input, batch_first)
+    packed = pack_padded_sequence(input, lengths, batch_first, enforce_sorted=False)
     output, hx = layer(packed, hx)
-    output, _ = pad_packed_sequence(output, batch_first=True, total_length=input.shape[1])
+    steps = input.shape[1 if batch_first else 0]
+    output, _ = pad_packed_sequence(output, batch_first, total_length=steps)
     return output, hx
 
 
@@ -319,6 +335,43 @@ def check_positive(**sizes):
             raise TypeError(f"{name} is {size!r}; expected an integer")
         if size < 1:
             raise ValueError(f"{name} is {size}; expected at least 1")
+
+
+def check_bool(**options):
+    for name, option in options.items():
+        if not isinstance(option, bool):
+            raise TypeError(f"{name} is {option!r}; expected True or False")
+
+
+def check_tensor(name, input):
+    """Check the input of a layer of this name.
+
+    Raises
+    ------
+    TypeError : it is no tensor, or a nested one.
+    """
+    if not isinstance(input, torch.Tensor):
+        raise TypeError(f"{name}: input is a {type(input).__name__}; expected a tensor")
+    if input.is_nested:
+        raise TypeError(f"{name}: input is a nested tensor; expected a padded one")
+
+
+def converted(module, factory):
+    """A module on the device and of the dtype of `factory`, where they aren't None."""
+    values = module.state_dict(keep_vars=True).values()
+    # Fake tensors can't be exchanged for others, so that nothing is done without need.
+    return module if all(v.to(**factory) is v for v in values) else module.to(**factory)
+
+
+def reset(norm):
+    """Reset a norm, if there is anything that it learns or keeps.
+
+    Raises
+    ------
+    AttributeError : there is, but it has no reset_parameters().
+    """
+    if norm.state_dict():
+        norm.reset_parameters()
 
 
 def _identity(a):

@@ -6,6 +6,9 @@ gradients agree, too. The norms are those of `normbook.layers.norms`.
 
 Tensors are (sample, token, feature): N, T, D. Masks are as in `torch.nn`: True leaves out, contrary
 to the masks of `normalize`. What stands in padding, NaN included, never reaches a real token.
+
+torch.compile and torch.export take the encoder whole; torch.jit.script and torch.fx.symbolic_trace
+raise an error.
 """
 
 import copy
@@ -18,6 +21,7 @@ from torch import nn
 
 from normbook.layers.batch_norm_over_time import BatchNormPooled, check_padding
 from normbook.layers.norms import LayerNorm
+from normbook.layers.recurrent_base import check_bool, check_tensor, converted, reset
 
 Norm = Callable[[int], nn.Module]  # takes a number of features and makes their norm
 
@@ -40,9 +44,16 @@ class DynamicTanh(nn.Module):
 
     def __init__(self, num_features: int, alpha: float = 0.5):
         super().__init__()
+        self.first_alpha = alpha
         self.alpha = nn.Parameter(torch.tensor(alpha))
         self.weight = nn.Parameter(torch.ones(num_features))
         self.bias = nn.Parameter(torch.zeros(num_features))
+
+    def reset_parameters(self):
+        """Start anew: alpha as it was given, gamma 1 and beta 0."""
+        values = (self.alpha, self.first_alpha), (self.weight, 1.0), (self.bias, 0.0)
+        for parameter, value in values:
+            nn.init.constant_(parameter, value)
 
     def forward(self, input):
         return self.weight * torch.tanh(self.alpha * input) + self.bias
@@ -51,7 +62,8 @@ class DynamicTanh(nn.Module):
 class SelfAttention(nn.Module):
     """Multi-head attention among the tokens of a sequence (Vaswani et al. 2017, section 3.2).
 
-    Parameters, by name and initial value, are those of `torch.nn.MultiheadAttention`.
+    Parameters, by name and initial value, are those of `torch.nn.MultiheadAttention`. It is none
+    itself: that takes queries, keys and values apart, and returns the weights as well.
 
     Parameters
     ----------
@@ -64,6 +76,7 @@ class SelfAttention(nn.Module):
 
     Raises
     ------
+    TypeError : bias is no bool; x is no tensor or a nested one.
     ValueError : num_heads doesn't divide embed_dim.
 
     Examples
@@ -87,19 +100,30 @@ class SelfAttention(nn.Module):
         super().__init__()
         if num_heads < 1 or embed_dim % num_heads:
             raise ValueError(f"{num_heads} heads can't share {embed_dim} features evenly")
+        check_bool(bias=bias)
         factory = {"device": device, "dtype": dtype}
         self.num_heads = num_heads
         self.dropout = dropout
         self.in_proj_weight = nn.Parameter(torch.empty(3 * embed_dim, embed_dim, **factory))
-        zeros = nn.Parameter(torch.zeros(3 * embed_dim, **factory)) if bias else None
-        self.register_parameter("in_proj_bias", zeros)
+        in_proj_bias = nn.Parameter(torch.empty(3 * embed_dim, **factory)) if bias else None
+        self.register_parameter("in_proj_bias", in_proj_bias)
         self.out_proj = nn.Linear(embed_dim, embed_dim, bias, **factory)
+        self.register_module("q_norm", None)
+        self.register_module("k_norm", None)
+        self._reset_parameters()
+        if qk_norm is not None:
+            self.q_norm = converted(qk_norm(embed_dim // num_heads), factory)
+            self.k_norm = converted(qk_norm(embed_dim // num_heads), factory)
+
+    def _reset_parameters(self):
+        """Start anew, but for out_proj.weight: as torch's, which has this name."""
         nn.init.xavier_uniform_(self.in_proj_weight)
-        if bias:
+        if self.in_proj_bias is not None:
+            nn.init.zeros_(self.in_proj_bias)
             nn.init.zeros_(self.out_proj.bias)
-        for name in ("q_norm", "k_norm"):
-            norm = qk_norm and qk_norm(embed_dim // num_heads).to(**factory)
-            self.register_module(name, norm)
+        for norm in (self.q_norm, self.k_norm):
+            if norm is not None:
+                reset(norm)
 
     def forward(self, x, mask=None, padding=None):
         """What each token of x (N, T, D) gathers from the others; output as x.
@@ -107,11 +131,13 @@ class SelfAttention(nn.Module):
         `mask` is added to the scores of (query, key), and broadcasts to (N, num_heads, T, T). Where
         the boolean `padding` (N, T) is True, keys and values are 0, whatever x holds.
         """
+        check_tensor(type(self).__name__, x)
         n, t, d = x.shape
         q, k, v = F.linear(x, self.in_proj_weight, self.in_proj_bias).chunk(3, dim=-1)
         if padding is not None:  # the mask alone would let NaN through
             k, v = (part.masked_fill(padding[:, :, None], 0) for part in (k, v))
-        q, k, v = (part.reshape(n, t, self.num_heads, -1).transpose(1, 2) for part in (q, k, v))
+        heads = n, t, self.num_heads, d // self.num_heads
+        q, k, v = (part.reshape(heads).transpose(1, 2) for part in (q, k, v))
         if self.q_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         dropout = self.dropout if self.training else 0.0
@@ -128,11 +154,14 @@ class EncoderLayer(nn.Module):
     - x + f(LN(x)) if `norm_first`, pre-LN (Xiong et al. 2020);
     - x + LN(f(x)) if `norm_output`, res-post-norm (Liu et al. 2022, Swin Transformer V2).
 
+    It is no `torch.nn.TransformerEncoderLayer`: in eval mode, `torch.nn.TransformerEncoder` gives
+    that nested tensors, and its fused code knows only layer norm.
+
     Parameters
     ----------
     d_model, nhead, dim_feedforward : the number of features, D, of heads, and of hidden units.
     dropout : of attention weights, of hidden units, and of what is added; in train mode.
-    activation : of the hidden units, "relu" or "gelu".
+    activation : of the hidden units, "relu", "gelu", or a function or module; a copy of it.
     layer_norm_eps : the eps of the layer norms, if `norm` is None.
     batch_first : True; it's here for the signature of PyTorch's layer, whose default is False.
     bias : whether the linear maps and the layer norms have one.
@@ -142,6 +171,7 @@ class EncoderLayer(nn.Module):
 
     Raises
     ------
+    TypeError : bias, batch_first, norm_first or norm_output is no bool.
     ValueError : nhead doesn't divide d_model; unknown activation; batch_first is False; norm_first
         and norm_output are both True.
 
@@ -161,7 +191,7 @@ class EncoderLayer(nn.Module):
         nhead: int,
         dim_feedforward: int = 2048,
         dropout: float = 0.1,
-        activation: str = "relu",
+        activation: str | Callable = "relu",
         layer_norm_eps: float = 1e-5,
         batch_first: bool = True,
         norm_first: bool = False,
@@ -174,8 +204,13 @@ class EncoderLayer(nn.Module):
         qk_norm: Norm | None = None,
     ):
         super().__init__()
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"activation={activation!r}; expected one of {[*ACTIVATIONS]}")
+        check_bool(
+            batch_first=batch_first, norm_first=norm_first, bias=bias, norm_output=norm_output
+        )
+        if not callable(activation) and activation not in ACTIVATIONS:
+            raise ValueError(
+                f"activation={activation!r}; expected one of {[*ACTIVATIONS]}, or a function"
+            )
         if not batch_first:
             raise ValueError("batch_first=False; expected True: (sample, token, feature)")
         if norm_first and norm_output:
@@ -184,34 +219,39 @@ class EncoderLayer(nn.Module):
         norm = norm or partial(LayerNorm, eps=layer_norm_eps, bias=bias)
         self.norm_first = norm_first
         self.norm_output = norm_output
-        self.activation = activation
+        self.activation = copy.deepcopy(ACTIVATIONS.get(activation, activation))
         self.self_attn = SelfAttention(d_model, nhead, dropout, bias, qk_norm=qk_norm, **factory)
         self.linear1 = nn.Linear(d_model, dim_feedforward, bias, **factory)
         self.linear2 = nn.Linear(dim_feedforward, d_model, bias, **factory)
-        self.norm1 = norm(d_model).to(**factory)
-        self.norm2 = norm(d_model).to(**factory)
+        self.norm1 = converted(norm(d_model), factory)
+        self.norm2 = converted(norm(d_model), factory)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
-        """Output as `src`, (N, T, D).
+        """Output as `src`, (N, T, D), or (T, D) for one sample.
 
         Parameters
         ----------
         src_mask : (T, T) or (N * nhead, T, T), by query and key. Boolean, True where the query may
             not attend to the key; or floating point, added to the scores.
-        src_key_padding_mask : boolean (N, T), True for padding, which no token attends to.
+        src_key_padding_mask : boolean (N, T), or (T,) for one sample, True for padding, which no
+            token attends to.
         is_causal : whether no token may attend to a later one. No other mask is needed for it.
 
         Raises
         ------
-        TypeError : a mask has another dtype.
+        TypeError : a mask has another dtype; src is no tensor or a nested one.
         ValueError : src or a mask has another shape.
         """
+        check_tensor(type(self).__name__, src)
         d_model = self.linear1.in_features
-        if src.dim() != 3 or src.shape[2] != d_model:
+        if src.dim() not in (2, 3) or src.shape[-1] != d_model:
             raise ValueError(
-                f"src has shape {tuple(src.shape)}; expected (sample, token, {d_model})"
+                f"src has shape {tuple(src.shape)}; expected (sample, token, {d_model}), or "
+                f"(token, {d_model})"
             )
+        if src.dim() == 2:
+            return _of_one(self.forward, src, src_mask, src_key_padding_mask, is_causal)
         padding = src_key_padding_mask
         mask = _merge_masks(src, self.self_attn.num_heads, src_mask, padding, is_causal)
 
@@ -219,7 +259,7 @@ class EncoderLayer(nn.Module):
             return self.dropout(self.self_attn(x, mask, padding))
 
         def feed_forward(x):
-            hidden = ACTIVATIONS[self.activation](self.linear1(x))
+            hidden = self.activation(self.linear1(x))
             return self.dropout(self.linear2(self.dropout(hidden)))
 
         x = self._add_and_norm(src, attend, partial(_normalize, self.norm1, padding=padding))
@@ -267,11 +307,20 @@ class Encoder(nn.Module):
         self.norm = copy.deepcopy(last.norm2) if last.norm_first or last.norm_output else None
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=False):
-        """Output as `src`, (N, T, D); masks and errors as in `EncoderLayer`."""
+        """Output as `src`, (N, T, D) or (T, D); masks and errors as in `EncoderLayer`."""
+        check_tensor(type(self).__name__, src)
+        if src.dim() == 2:
+            return _of_one(self.forward, src, mask, src_key_padding_mask, is_causal)
         x = src
         for layer in self.layers:
             x = layer(x, mask, src_key_padding_mask, is_causal)
         return x if self.norm is None else _normalize(self.norm, x, src_key_padding_mask)
+
+
+def _of_one(forward, src, mask, padding, is_causal):
+    """One sample without the axis of samples, as a batch of one."""
+    padding = None if padding is None else padding[None]
+    return forward(src[None], mask, padding, is_causal)[0]
 
 
 def _normalize(norm, x, padding):
