@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import dataclass
+from functools import cache
 
 import pytest
 import torch
@@ -212,10 +213,15 @@ class Sample:
         return {name: leaf for name, leaf in leaves.items() if leaf is not None}
 
 
+def copied(pair):
+    return pair and tuple(value.clone() for value in pair)
+
+
+@cache
 def operator_samples(name):
     """The samples in either dtype, without those that have no axis of channels."""
     op, (read, number) = torch_samples.operators()[name], OPERATORS[name]
-    seen = 0
+    seen, results = 0, []
     for dtype in DTYPES:
         torch.manual_seed(0)
         for i, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=True)):
@@ -224,11 +230,10 @@ def operator_samples(name):
             if read is batch_norm and x.shape == (0,):
                 continue
             call = read(x, *args, **kwargs)
-            if call.stored is not None:  # the operator moves them in place
-                call.stored = tuple(value.clone() for value in call.stored)
+            call.stored = copied(call.stored)  # which the operator moves in place
             outputs = op(x, *args, **kwargs)
             outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-            moved = read(x, *args, **kwargs).stored
+            moved = copied(read(x, *args, **kwargs).stored)
             what = f"{name}, sample {i}, {dtype}, x of shape {tuple(x.shape)}"
             result = Sample(what, x, call, outputs, moved, torch.randn_like(outputs[0]), {})
             leaves = result.leaves()
@@ -239,8 +244,9 @@ def operator_samples(name):
                 # subtracts after it has multiplied by 1 / sqrt(eps), and is off by rounding.
                 assert result.gradients["gamma"].abs().max() < 1e-3
                 result.gradients["gamma"] = torch.zeros_like(call.gamma)
-            yield result
+            results.append(result)
     assert not IS_PINNED or seen == 2 * number
+    return results
 
 
 @pytest.mark.parametrize("name", OPERATORS)
