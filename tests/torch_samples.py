@@ -9,6 +9,7 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 import hypothesis
 import pytest
@@ -60,26 +61,25 @@ def _import():
             del os.environ[name]
         for kind, call in calls.items():
             kind.__call__ = call
-        torch.backends.__allow_nonbracketed_mutation_flag = True
+        flags = torch.backends.flags_frozen.__globals__
+        flags["__allow_nonbracketed_mutation_flag"] = True
     return module_db, op_db
 
 
-def module_samples(name, **options):
-    """(description, dtype, training, sample) of a module, for every dtype and mode."""
+def module_samples(
+    name, modes=((True, True), (True, False), (False, True), (False, False)), **options
+):
+    """(description, dtype, training, sample) of a module, for every dtype and mode.
+
+    A mode is whether the module is trained, and whether its inputs have gradients.
+    """
     info = modules()[name]
-    for dtype in DTYPES:
-        for training in (True, False):
-            for requires_grad in (True, False):
-                torch.manual_seed(0)
-                samples = info.module_inputs_func(
-                    info, "cpu", dtype, requires_grad, training, **options
-                )
-                for i, sample in enumerate(samples):
-                    what = (
-                        f"{name}, sample {i} {sample.desc}, {dtype}, "
-                        f"training={training}, requires_grad={requires_grad}"
-                    )
-                    yield what, dtype, training, sample
+    for dtype, (training, gradient) in product(DTYPES, modes):
+        torch.manual_seed(0)
+        samples = info.module_inputs_func(info, "cpu", dtype, gradient, training, **options)
+        for i, sample in enumerate(samples):
+            what = f"{name}, sample {i} {sample.desc}, {dtype}, {training=}, {gradient=}"
+            yield what, dtype, training, sample
 
 
 def error_samples(name):
@@ -94,13 +94,15 @@ def error_samples(name):
                 yield what, dtype, training, sample
 
 
-def shake(module):
-    """Random values for all parameters and buffers, so that none stands at its initial value."""
+def load_into_each_other(ours, theirs, low=0.5):
+    """Both have torch's names, shapes and now the same random values, from `low` to `low` + 1."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        for value in module.state_dict().values():
+        for value in theirs.state_dict().values():
             if value.is_floating_point():
-                value.copy_(0.5 + torch.rand(value.shape, generator=generator))
+                value.copy_(low + torch.rand(value.shape, generator=generator))
+    ours.load_state_dict(theirs.state_dict())
+    theirs.load_state_dict(ours.state_dict())
 
 
 def step(module, *args, **kwargs):
@@ -115,16 +117,14 @@ def step(module, *args, **kwargs):
             return value._replace(data=fresh(value.data))
         if isinstance(value, torch.Tensor):
             value = value.detach().clone().requires_grad_(value.requires_grad)
-            inputs.append(value)
+            if value.requires_grad:
+                inputs.append(value)
         return value
 
-    outputs = _flat(module(*map(fresh, args), **{key: fresh(v) for key, v in kwargs.items()}))
+    outputs = _tensors(module(*map(fresh, args), **{key: fresh(v) for key, v in kwargs.items()}))
     generator = torch.Generator().manual_seed(1)
-    loss = sum(
-        (out * torch.rand(out.shape, generator=generator, dtype=out.dtype)).sum()
-        for out in outputs
-        if out.is_floating_point()
-    )
+    weights = [torch.rand(out.shape, generator=generator, dtype=out.dtype) for out in outputs]
+    loss = sum((out * weight).sum() for out, weight in zip(outputs, weights, strict=True))
     if loss.requires_grad:
         loss.backward()
     results = {f"output {i}": out.detach() for i, out in enumerate(outputs)}
@@ -133,27 +133,28 @@ def step(module, *args, **kwargs):
     return results | {name: value.clone() for name, value in module.named_buffers()}
 
 
-def _flat(output):
+def _tensors(output):
+    """All tensors that a module returns; it may return None beside them."""
     if isinstance(output, PackedSequence):
-        return [output.data, output.batch_sizes]
+        return [output.data]
     if isinstance(output, tuple):
-        return [tensor for part in output for tensor in _flat(part)]
-    return [output]
+        return [tensor for part in output for tensor in _tensors(part)]
+    return [] if output is None else [output]
 
 
-def assert_same(actual, expected, what):
+def assert_same(actual, expected, what, **tolerance):
     """The same names, values and dtypes, None where there is None."""
     assert list(actual) == list(expected), what
     for key, theirs in expected.items():
         assert (actual[key] is None) == (theirs is None), f"{what}: {key}"
         if theirs is not None:
-            assert_close(actual[key], theirs, f"{what}: {key}")
+            assert_close(actual[key], theirs, f"{what}: {key}", **tolerance)
 
 
-def assert_close(actual, expected, what):
-    """The same values and dtype, to ten digits in float64."""
+def assert_close(actual, expected, what, float32=1e-5):
+    """The same values and dtype, to ten digits in float64; for float32, an absolute tolerance."""
     assert actual.dtype == expected.dtype and actual.shape == expected.shape, what
-    rtol, atol = {torch.float64: (1e-10, 1e-10)}.get(expected.dtype, (1.3e-6, 1e-5))
+    rtol, atol = (1e-10, 1e-10) if expected.dtype == torch.float64 else (1.3e-6, float32)
     if not torch.allclose(actual, expected, rtol, atol, equal_nan=True):  # ten times as fast
         torch.testing.assert_close(
             actual, expected, rtol=rtol, atol=atol, equal_nan=True, msg=lambda m: f"{what}: {m}"

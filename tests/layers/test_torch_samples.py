@@ -1,9 +1,11 @@
 """The norms on the samples by which PyTorch tests its own modules and operators."""
 
 import copy
+import os
 from dataclasses import dataclass
 from functools import cache
 
+import hypothesis
 import pytest
 import torch
 from torch import nn
@@ -12,7 +14,27 @@ import outside
 import torch_samples
 from normbook import layers
 from normbook.core.normalize import backward, normalize
-from torch_samples import DTYPES, IS_PINNED, assert_close, assert_same, outcome, shake, step
+from torch_samples import (
+    DTYPES,
+    IS_PINNED,
+    assert_close,
+    assert_same,
+    load_into_each_other,
+    outcome,
+    step,
+)
+
+
+def test_the_pinned_version_has_the_samples():
+    """Nothing is skipped with it; and their import leaves no trace that other tests would see."""
+    before = hypothesis.settings.get_current_profile_name(), hypothesis.settings.default
+    environment = dict(os.environ)
+    found = len(torch_samples.modules()), len(torch_samples.operators())
+    assert not IS_PINNED or found > (100, 500)
+    assert (hypothesis.settings.get_current_profile_name(), hypothesis.settings.default) == before
+    assert not torch.backends.flags_frozen()
+    assert dict(os.environ) == environment
+
 
 # Modules
 
@@ -57,9 +79,7 @@ def test_modules(name):
         )
         assert repr(ours) == repr(theirs)
         assert_same(ours.state_dict(), theirs.state_dict(), f"{what}, as made")
-        shake(theirs)
-        ours.load_state_dict(theirs.state_dict())
-        theirs.load_state_dict(ours.state_dict())
+        load_into_each_other(ours, theirs)
         args, kwargs = sample.forward_input.args, sample.forward_input.kwargs
         for mode in (training, training, False):
             assert_same(*[step(m.train(mode), *args, **kwargs) for m in (ours, theirs)], what)
