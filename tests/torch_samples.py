@@ -38,10 +38,21 @@ def operators():
 def _databases():
     found = _import()
     if isinstance(found, Exception):
-        if IS_PINNED:
-            raise found
-        pytest.skip(f"torch {torch.__version__} has no such samples: {found!r}")
+        _missing(repr(found))
     return found
+
+
+def _missing(what):
+    text = f"torch {torch.__version__} has no such samples: {what}"
+    pytest.fail(text) if IS_PINNED else pytest.skip(text)
+
+
+def module(name):
+    return modules().get(name) or _missing(name)
+
+
+def operator(name):
+    return operators().get(name) or _missing(name)
 
 
 @cache
@@ -66,15 +77,13 @@ def _import():
     return module_db, op_db
 
 
-def module_samples(
-    name, modes=((True, True), (True, False), (False, True), (False, False)), **options
-):
-    """(description, dtype, training, sample) of a module, for every dtype and mode.
+ALL_MODES = [*product((True, False), repeat=2)]  # whether it is trained, and inputs have gradients
 
-    A mode is whether the module is trained, and whether its inputs have gradients.
-    """
-    info = modules()[name]
-    for dtype, (training, gradient) in product(DTYPES, modes):
+
+def module_samples(name, modes=ALL_MODES, dtypes=DTYPES, **options):
+    """(description, dtype, training, sample) of a module, for every mode and dtype."""
+    info = module(name)
+    for dtype, (training, gradient) in product(dtypes, modes):
         torch.manual_seed(0)
         samples = info.module_inputs_func(info, "cpu", dtype, gradient, training, **options)
         for i, sample in enumerate(samples):
@@ -84,14 +93,12 @@ def module_samples(
 
 def error_samples(name):
     """(description, dtype, training, sample) of a module's samples that raise."""
-    info = modules()[name]
-    for dtype in DTYPES:
-        for training in (True, False):
-            torch.manual_seed(0)
-            samples = info.module_error_inputs_func(info, "cpu", dtype, False, training)
-            for i, sample in enumerate(samples):
-                what = f"{name}, error {i}, {dtype}, training={training}"
-                yield what, dtype, training, sample
+    info = module(name)
+    make = info.module_error_inputs_func or _missing(f"errors of {name}")
+    for dtype, training in product(DTYPES, (True, False)):
+        torch.manual_seed(0)
+        for i, sample in enumerate(make(info, "cpu", dtype, False, training)):
+            yield f"{name}, error {i}, {dtype}, {training=}", dtype, training, sample
 
 
 def load_into_each_other(ours, theirs, low=0.5):
