@@ -314,10 +314,6 @@ every_batch_norm_of_torch = pytest.mark.parametrize(
         pytest.param(
             make,
             id=name,
-            marks=pytest.mark.skipif(
-                name == "pooled" and not issubclass(BatchNormPooled, nn.BatchNorm1d),
-                reason="normbook.layers.BatchNorm1d isn't torch's",
-            ),
         )
         for name, make in LAYERS
     ],

@@ -90,6 +90,8 @@ def test_recurrent_raise(name):
     for what, dtype, training, sample in torch_samples.error_samples(RECURRENT[name][0]):
         case, errors = sample.module_error_input, []
         constructor = case.constructor_input
+        if {"relu", "tanh"} & set(map(str, constructor.args)):
+            continue  # torch's cells take it for a bias that is true; ours say that it is none
         for make in (partial(getattr(layers, name), norm=None), getattr(nn, RECURRENT[name][0])):
             with outcome() as error:
                 layer = make(*constructor.args, **constructor.kwargs).train(training)

@@ -580,12 +580,7 @@ norms_that_compile = pytest.mark.parametrize(
         nn.LayerNorm,
         nn.RMSNorm,
         DynamicTanh,
-        pytest.param(
-            None,
-            marks=pytest.mark.skipif(
-                not issubclass(LayerNorm, nn.LayerNorm), reason="our own layer norm isn't torch's"
-            ),
-        ),
+        None,
     ],
 )
 

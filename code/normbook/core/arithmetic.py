@@ -15,13 +15,12 @@ import numpy as np
 from normbook.core.scheme import Scheme
 
 
-def moments(x, scheme: Scheme, real=None, spare=False):
+def moments(x, scheme: Scheme, real=None):
     """Mean, biased variance and number of cells of every group, and the centered cells.
 
     The variance is the mean square of the centered cells; E[x²] - E[x]² would cancel. The mean is
     rounded: what that leaves in the cells is taken out of them, so that equal cells give exactly 0.
-    The number of cells is at least 1, to divide by; a plain integer where nothing is masked. With
-    `spare`, nobody looks at what is done in between, and arrays are written over.
+    The number of cells is at least 1, to divide by; a plain integer where nothing is masked.
     """
     axes = scheme.averaged_positions
     x = hide(x, real)
@@ -32,48 +31,41 @@ def moments(x, scheme: Scheme, real=None, spare=False):
     mean = total(x, axes) / m
     centered = hide(x - mean, real)
     left = total(centered, axes) / m
-    centered = hide(plus(centered, -left, spare), real)
+    centered = hide(centered - left, real)
     var = total(centered * centered, axes) / m
     # An overflow is no variance: with infinity, the output would be a plausible 0.
     return mean + left, var + (var - var), m, centered
 
 
-def scale_and_shift(centered, var, gamma, beta, eps: float, real=None, spare=False):
-    """gamma * x_hat + beta with x_hat = centered / sqrt(var + eps), over `centered` if spare."""
+def scale_and_shift(centered, var, gamma, beta, eps: float, real=None):
+    """gamma * x_hat + beta, with x_hat = centered / sqrt(var + eps)."""
     # Hidden again: where the group's variance is NaN, a masked cell has become 0 times NaN.
-    output = hide(times(centered, (var + eps) ** -0.5, spare), real)
+    output = hide(centered * (var + eps) ** -0.5, real)
     if gamma is not None:
-        output = times(output, gamma, spare)
+        output = output * gamma
     if beta is not None:
-        output = hide(plus(output, beta, spare), real)
+        output = hide(output + beta, real)
     return output
 
 
-def gradients(dy, centered, var, m, gamma, eps: float, scheme: Scheme, real=None, spare=False):
-    """dx, dgamma and dbeta, exact with eps, for every layer; overwrites `centered` if spare.
+def gradients(dy, centered, var, m, gamma, eps: float, scheme: Scheme, real=None):
+    """dx, dgamma and dbeta, exact with eps, for every layer.
 
     With g = gamma * dy, dx = (g - mean(g) - x_hat * mean(g * x_hat)) / sqrt(var + eps). `m` is the
     number of cells of a group, or None where mean and variance are constants (running statistics).
     """
-    axes, shared = scheme.averaged_positions, scheme.shared_positions
     dy = hide(dy, real)
     scale = (var + eps) ** -0.5
-    x_hat = hide(times(centered, scale, spare), real)
-    products = dy * x_hat
-    dgamma, dbeta = total(products, shared), total(dy, shared)
-    if shared == axes:  # batch norm: gamma is the same in all of a group, and the sums are known
-        factor = scale if gamma is None else scale * gamma
-        dx, sums = dy * factor, (dbeta * factor, dgamma * factor)
-    elif gamma is None:
-        dx, sums = dy * scale, (total(dy, axes) * scale, total(products, axes) * scale)
-    else:
-        g, products = dy * gamma, times(products, gamma, spare)
-        sums = total(g, axes) * scale, total(products, axes) * scale
-        dx = times(g, scale, spare)
+    x_hat = hide(centered * scale, real)
+    g = dy if gamma is None else dy * gamma
+    dx = g
     if m is not None:
-        dx = plus(dx, times(x_hat, sums[1] / -m, spare), spare)
-        dx = plus(dx, sums[0] / -m, spare) if scheme.centered else dx
-    return hide(dx, real), dgamma, dbeta
+        axes = scheme.averaged_positions
+        if scheme.centered:
+            dx = dx - total(g, axes) / m
+        dx = dx - x_hat * (total(g * x_hat, axes) / m)
+    shared = scheme.shared_positions
+    return hide(dx * scale, real), total(dy * x_hat, shared), total(dy, shared)
 
 
 def moments_gradient(dmean, dvar, centered, m, scheme: Scheme):
@@ -82,22 +74,6 @@ def moments_gradient(dmean, dvar, centered, m, scheme: Scheme):
     if dmean is not None and scheme.centered:
         dx = dx + dmean / m
     return dx if dvar is None else dx + centered * (2 * dvar / m)
-
-
-def times(a, b, spare=False):
-    """a * b, written over `a` if that is spare."""
-    if spare:
-        a *= b
-        return a
-    return a * b
-
-
-def plus(a, b, spare=False):
-    """a + b, written over `a` if that is spare."""
-    if spare:
-        a += b
-        return a
-    return a + b
 
 
 def total(values, axes: tuple[int, ...]):

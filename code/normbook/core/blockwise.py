@@ -1,12 +1,12 @@
 """Forward and backward passes of large inputs, a block of groups at a time.
 
 Groups don't depend on each other, so they need not be computed together. In blocks, the arrays in
-between stay in the processor's cache, and none of them is as large as the input: for inputs that
-don't fit there, several times as fast. What somebody follows, such as autograd or a compiler, is
-one block.
+between stay in the processor's cache, and none of them is as large as the input. And where nobody
+looks, a block is written over what it no longer needs. Both together make passes several times as
+fast. What autograd, a transform or a compiler follows is one block of `normbook.core.arithmetic`.
 
-Everything is shaped as `normbook.core.arithmetic` takes it. Half precision is computed in float32,
-and integers in the default floating dtype.
+Everything is shaped as there. Half precision is computed in float32, and integers in the default
+floating dtype.
 """
 
 import math
@@ -27,33 +27,24 @@ def forward(x, scheme: Scheme, gamma=None, beta=None, eps=1e-5, real=None, given
     `given` is a constant mean and variance to use in place of those of x.
     """
 
-    def block(cut, spare=False):
+    def block(cut, target=None):
         cells = to_compute(cut(x))
         if given:
             mean, var = map(cut, given)
             centered = arithmetic.hide(cells - mean, cut(real))
         else:
-            mean, var, _, centered = arithmetic.moments(cells, scheme, cut(real), spare)
-        parts = (
-            centered,
-            var,
-            cut(gamma),
-            cut(beta),
-            eps,
-            cut(real),
-            spare and centered is not cells,
-        )
-        return arithmetic.scale_and_shift(*parts), mean, var
+            mean, var, _, centered = arithmetic.moments(cells, scheme, cut(real))
+        parts = centered, var, cut(gamma), cut(beta), eps
+        if target is not None:
+            return _scale_and_shift_into(target, *parts), mean, var
+        return arithmetic.scale_and_shift(*parts, cut(real)), mean, var
 
     axis, cuts = _cuts(x, scheme, gamma, beta, *given or ())
     if len(cuts) == 1:
         output, mean, var = block(cuts[0])
         return cast(output, output_dtype(x)), mean, var
-    output, used = library(x).empty_like(x, dtype=output_dtype(x)), []
-    for cut in cuts:
-        cut(output)[...], *own = block(cut, spare=True)
-        used.append(own)
-    return output, *(given or [_join(part, axis) for part in zip(*used, strict=True)])
+    output, used = _blocks(x, real, cuts, block)
+    return output, *(given or [_join(part, axis) for part in used])
 
 
 def backward(dy, x, scheme: Scheme, gamma=None, eps=1e-5, real=None, given=None, known=None):
@@ -62,27 +53,73 @@ def backward(dy, x, scheme: Scheme, gamma=None, eps=1e-5, real=None, given=None,
     `known` are the mean and variance that `forward` returned, to spare computing them again.
     """
 
-    def block(cut, spare=False):
+    def block(cut, target=None):
         cells = to_compute(cut(x))
         if given or known:
             mean, var = map(cut, given or known)
             centered = arithmetic.hide(cells - mean, cut(real))
             m = None if given else arithmetic.count(cells, scheme.averaged_positions, cut(real))
         else:
-            _, var, m, centered = arithmetic.moments(cells, scheme, cut(real), spare)
-        parts = cast(cut(dy), cells.dtype), centered, var, m, cut(gamma), eps, scheme, cut(real)
-        return arithmetic.gradients(*parts, spare and centered is not cells)
+            _, var, m, centered = arithmetic.moments(cells, scheme, cut(real))
+        parts = cast(cut(dy), cells.dtype), centered, var, m, cut(gamma), eps, scheme
+        if target is not None:
+            return _gradients_into(target, *parts)
+        return arithmetic.gradients(*parts, cut(real))
 
     axis, cuts = _cuts(x, scheme, dy, gamma, *given or ())
     if len(cuts) == 1:
         dx, dgamma, dbeta = block(cuts[0])
         return cast(dx, output_dtype(x)), dgamma, dbeta
-    dx, parts = library(x).empty_like(x, dtype=output_dtype(x)), []
-    for cut in cuts:
-        cut(dx)[...], *rest = block(cut, spare=True)
-        parts.append(rest)
+    dx, parts = _blocks(x, real, cuts, block)
     join = sum if axis in scheme.shared_positions else lambda part: _join(part, axis)
-    return dx, *[join(part) for part in zip(*parts, strict=True)]
+    return dx, *map(join, parts)
+
+
+def _blocks(x, real, cuts, block):
+    """An array like x, filled by blocks, and the parts that they return besides, by kind."""
+    output, rest = library(x).empty_like(x, dtype=output_dtype(x)), []
+    over = real is None and output.dtype == compute_dtype(x)
+    for cut in cuts:
+        target = cut(output)
+        result, *more = block(cut, target if over else None)
+        if not over:
+            target[...] = result
+        rest.append(more)
+    return output, zip(*rest, strict=True)
+
+
+def _scale_and_shift_into(target, centered, var, gamma, beta, eps):
+    """`arithmetic.scale_and_shift` without a mask, written to `target`."""
+    library(centered).multiply(centered, (var + eps) ** -0.5, out=target)
+    if gamma is not None:
+        target *= gamma
+    if beta is not None:
+        target += beta
+    return target
+
+
+def _gradients_into(target, dy, centered, var, m, gamma, eps, scheme):
+    """`arithmetic.gradients` without a mask: dx is written to `target`, and x_hat written over."""
+    lib, axes, shared = library(dy), scheme.averaged_positions, scheme.shared_positions
+    gamma = 1 if gamma is None else gamma
+    scale = (var + eps) ** -0.5
+    x_hat = centered * scale
+    products = dy * x_hat
+    dgamma, dbeta = arithmetic.total(products, shared), arithmetic.total(dy, shared)
+    if shared == axes:  # batch norm: gamma is the same in all of a group, and the sums are there
+        lib.multiply(dy, scale * gamma, out=target)
+        sums = dbeta * gamma, dgamma * gamma
+    else:
+        g = lib.multiply(dy, gamma, out=target)
+        products *= gamma
+        sums = arithmetic.total(g, axes), arithmetic.total(products, axes)
+        target *= scale
+    if m is not None:
+        x_hat *= sums[1] * (scale / -m)
+        target += x_hat
+        if scheme.centered:
+            target += sums[0] * (scale / -m)
+    return target, dgamma, dbeta
 
 
 def moments_gradient(dmean, dvar, x, known, scheme: Scheme):
