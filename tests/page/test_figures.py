@@ -13,7 +13,6 @@ from normbook.core.scheme import (
     LAYER_NORM_CHANNELS,
     LAYER_NORM_CHW,
     LAYER_NORM_TOKEN,
-    Scheme,
 )
 from normbook.data.examples import CONV_OUTPUT, FEATURE_MAPS, FOUR_TOKENS, THREE_SCALES
 from normbook.page.figures import (
@@ -185,8 +184,8 @@ def test_bad_arguments_are_named():
         draw_sharing(LAYER_NORM, x=x, caption="c", share="gamma")
     with pytest.raises(ValueError, match="show='x'"):
         draw_sharing(LAYER_NORM, x=x, caption="c", show="x")
-    with pytest.raises(ValueError, match="x has 1 axes"):
-        draw_sharing(Scheme("one axis", "n", stats=""), x=x[0], caption="c")
+    with pytest.raises(ValueError, match=r"x has 1 axes, shape \(3,\); LayerNorm expected 2: n d"):
+        draw_sharing(LAYER_NORM, x=x[0], caption="c")
 
 
 RECURRENT = Flow("after", ("Wx + Wh", "tanh", "LN", "h"), ((3, 0),))
