@@ -19,12 +19,14 @@ from normbook.core.scheme import (
     LAYER_NORM_CHW,
     LAYER_NORM_TOKEN,
     LAYERS,
+    MORE_LAYERS,
     RMS_NORM,
     Scheme,
+    layout_of,
 )
 from normbook.data.examples import FEATURE_MAPS, FOUR_TOKENS, RAGGED, RAGGED_LENGTHS, THREE_SCALES
 from normbook.widgets import SharedStatistics, use_language
-from normbook.widgets.shared_statistics import MAX_CELLS, NAMED, layers_for, layout_of
+from normbook.widgets.shared_statistics import MAX_CELLS, layers_for
 from normbook.widgets.translations import CHINESE, ENGLISH, LANGUAGES
 
 
@@ -55,7 +57,7 @@ def test_every_layer_of_the_table_is_offered_where_it_fits():
     offered = [
         layer for layout in ("n c h w", "n t d", "n d l", "n d") for layer in layers_for(layout)
     ]
-    assert set(offered) == set(LAYERS + NAMED)
+    assert set(offered) == set(LAYERS + MORE_LAYERS)
     widget = SharedStatistics(FEATURE_MAPS.x)
     assert [layer.name for layer in widget.layers] == [
         layer.name for layer in LAYERS if layout_of(layer) == "n c h w"
@@ -139,7 +141,7 @@ def test_a_wrong_assignment_raises_at_once_and_changes_nothing(images, name, val
 def test_wrong_arguments_are_named():
     with pytest.raises(TypeError, match="no 'color'"):
         SharedStatistics(FEATURE_MAPS.x, color="red")
-    with pytest.raises(ValueError, match="the axes 'n x y' can't be drawn"):
+    with pytest.raises(ValueError, match="cells='n x y': the book has no layer for these axes"):
         SharedStatistics(FOUR_TOKENS.x, cells="n x y")
     with pytest.raises(ValueError, match=r"lengths is \[5, 9\]; expected 2 numbers from 0 to 4"):
         SharedStatistics(FOUR_TOKENS.x, lengths=(5, 9))
@@ -229,7 +231,7 @@ def test_all_words_are_in_both_languages():
                 for w in LANGUAGES.values()
             ]
             assert fields[0] == fields[1], key
-    names = {layer.name for layer in LAYERS + NAMED}
+    names = {layer.name for layer in LAYERS + MORE_LAYERS}
     for language in LANGUAGES.values():
         assert {re.sub(r" \(n .*", "", name) for name in language["layers"]} <= names
 

@@ -26,12 +26,14 @@ from normbook.core.scheme import (
     LAYER_NORM_CHW,
     LAYER_NORM_TOKEN,
     LAYERS,
+    MORE_LAYERS,
     RMS_NORM,
+    layout_of,
 )
 from normbook.data.examples import FEATURE_MAPS, FOUR_TOKENS, RAGGED, RAGGED_LENGTHS, THREE_SCALES
 from normbook.page.figures import PALETTE
 from normbook.widgets import SharedStatistics
-from normbook.widgets.shared_statistics import CONTROLS, NAMED, layout_of
+from normbook.widgets.shared_statistics import CONTROLS
 from widget_page import write_page
 
 SETTLE = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
@@ -177,7 +179,7 @@ def test_the_arithmetic_is_pytorchs(touch):
 
 
 @pytest.mark.parametrize(
-    "scheme", LAYERS + NAMED, ids=lambda scheme: f"{scheme.name} {scheme.cells}"
+    "scheme", LAYERS + MORE_LAYERS, ids=lambda scheme: f"{scheme.name} {scheme.cells}"
 )
 def test_the_lines_of_code_are_the_schemes_own(touch, scheme):
     scheme = scheme.with_lengths(g=2) if "g" in scheme.axes else scheme
@@ -483,7 +485,7 @@ def test_running_statistics_follow_pytorch(touch):
 
 
 @pytest.mark.parametrize(
-    "scheme", LAYERS + NAMED, ids=lambda scheme: f"{scheme.name} {scheme.cells}"
+    "scheme", LAYERS + MORE_LAYERS, ids=lambda scheme: f"{scheme.name} {scheme.cells}"
 )
 def test_refuses_where_pytorch_does_in_its_words(touch, scheme):
     page = touch(SharedStatistics(THREE_SCALES.x)).page
