@@ -450,7 +450,8 @@ def layout_of(scheme: Scheme) -> str:
     layout, known = scheme.cells, {layer.cells for layer in LAYERS}
     for token in scheme.tokens:
         if len(token) > 1:
-            free = [a for a in "c" + ascii_lowercase if a not in axes_of(layout)]
+            taken = {*scheme.axes, *axes_of(layout)}
+            free = [a for a in "c" + ascii_lowercase if a not in taken]
             whole = [layout.replace(token, letter) for letter in free]
             layout = next((pattern for pattern in whole if pattern in known), whole[0])
     return layout

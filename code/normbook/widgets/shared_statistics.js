@@ -167,9 +167,10 @@ export function gradientLine({ same, hat, source, m, variance, eps, gamma, dy, c
   });
 }
 
-/** How to shape a parameter indexed by `indices` so that it broadcasts against x. */
+/** How to index what is indexed by `indices`, so that it broadcasts. */
+const marks = (tokens, indices) => tokens.map((t) => (axesOf(t).some((a) => indices.includes(a)) ? ":" : "None"));
 function placed(name, indices, scheme) {
-  const kept = tokensOf(scheme.cells).map((t) => (axesOf(t).some((a) => indices.includes(a)) ? ":" : "None"));
+  const kept = marks(tokensOf(scheme.cells), indices);
   while (kept[0] === "None") kept.shift();
   return kept.includes("None") ? `${name}[${kept.join(", ")}]` : name;
 }
@@ -199,7 +200,7 @@ export function code(scheme, shape, { eps = 1e-5, masked = false, affine = false
       placed("running_var", scheme.running, scheme)];
     let line = `${top} / ${module}.sqrt(${bottom} + ${e})`;
     if (masked) {
-      const index = axes.map((a) => (!scheme.mask || scheme.mask.includes(a) ? ":" : "None"));
+      const index = marks(axes, scheme.mask || scheme.cells);
       const mask = index.includes("None") ? `mask[${index.join(", ")}]` : split ? `mask.${parts}` : "mask";
       line = `${module}.where(m := ${mask}, ${line}, 0)`;
     }
@@ -230,17 +231,18 @@ export function refusal({ torch, running, optional }, shape, count, eps) {
 
 function check(get) {
   const strings = (...all) => all.every((v) => typeof v === "string"), maybe = (fits) => (v) => v === null || fits(v);
-  const whole = (v, from, to = Infinity) => Number.isInteger(v) && v >= from && v <= to;
+  const within = (v, from, to = Infinity) => Number.isFinite(v) && v >= from && v <= to;
+  const whole = (v, from, to) => Number.isInteger(v) && within(v, from, to);
+  const oneOf = (...all) => (v) => all.includes(v);
   const number = (v) => Number.isFinite(v) || /^(NaN|-?Infinity)$/.test(v);
   const full = get("values")?.shape, layout = get("cells"), scheme = get("scheme"), axes = axesOf(`${layout}`);
   const index = (v) => v.length === axes.length && v.every((k, axis) => whole(k, 0, full[axis] - 1));
   const holds = ({ data, shape }, expected, allowed = number) => String(shape) === String(expected) &&
     data.length === product(expected) && data.every(allowed);
   const isScheme = (s) => {
-    const known = axesOf(s.cells), tokens = tokensOf(s.cells), indices = [s.stats, s.params, s.running, s.mask].map(axesOf);
-    // A split axis stands for one letter, which is not one of its parts.
-    return strings(s.name, s.torch) && tokens.length === axes.length &&
-      tokens.every((token, i) => (token[1] ? !token.includes(axes[i]) : token === axes[i])) && s.lengths.every(([a]) => known.includes(a)) &&
+    const known = axesOf(s.cells), indices = [s.stats, s.params, s.running, s.mask].map(axesOf);
+    const unsplit = tokensOf(s.cells).map((token, i) => (token[1] ? axes[i] : token)).join(" ");
+    return strings(s.name, s.torch) && unsplit === layout && s.lengths.every(([a]) => known.includes(a)) &&
       indices.every((all) => all.every((a, i) => known.includes(a) && all.indexOf(a) === i)) &&
       Object.values(lengthsOf(s, full)).every((n) => whole(n, 1));
   };
@@ -257,14 +259,14 @@ function check(get) {
     running_mean: by(() => scheme.running),
     running_var: by(() => scheme.running, (v) => number(v) && !(v < 0)),
     selection: maybe(index),
-    eps: (v) => Number.isFinite(v) && v >= 0,
-    momentum: (v) => Number.isFinite(v) && v >= 0 && v <= 1,
+    eps: (v) => within(v, 0),
+    momentum: (v) => within(v, 0, 1),
     upstream: Number.isFinite,
     batches: (v) => v.every((n) => whole(n, 0)),
     batch: (v) => whole(v, 1, full[0]),
-    mode: (v) => ["train", "eval"].includes(v),
-    view: (v) => [...VIEWS, "gradient", "both"].includes(v),
-    share: (v) => ["statistics", "parameters"].includes(v),
+    mode: oneOf("train", "eval"),
+    view: oneOf(...VIEWS, "gradient", "both"),
+    share: oneOf("statistics", "parameters"),
     label: strings,
     controls: (v) => strings(...v),
     prompt: maybe(({ cell, value }) => index(cell) && Number.isFinite(value)),
@@ -319,17 +321,16 @@ async function render({ model, el, host, signal }) {
   // block, all others the blocks. Tokens stand side by side, with their features below them.
   const drawn = [...axes];
   if (axes.length === 3) drawn.splice(axes[1] === "t" ? 3 : 1, 0, "");
-  const [COLUMN, ROW = "", MAP = "", ...rest] = drawn.reverse(), BLOCK = rest.reverse().join(" ");
+  const [COLUMN, ROW = "", MAP = "", ...rest] = drawn.reverse(), BLOCK = `${rest.reverse()}`;
   // `edited`: the values before the last edit, to tell which outputs it moves.
-  let S, hover = null, focus = null, edited = null, moved = [], cells = [], places, members, outlines, boxes, fitted, built;
+  let S, hover = null, focus = null, edited = null, moved = [], cells = [], places, members, outlines, boxes, fitted, built, entry; // the tab stop
 
   // ---- What follows from the model
 
   function solve(values) {
     const scheme = get("scheme"), shape = [get("batch"), ...full.slice(1)], size = product(shape);
     const x = Float64Array.from(values.slice(0, size), Number), eps = get("eps");
-    const perSample = get("mask") && product(get("mask").shape) / full[0];
-    const mask = get("mask") && list("mask").slice(0, perSample * shape[0]);
+    const mask = list("mask")?.slice(0, (product(get("mask").shape) / full[0]) * shape[0]);
     const groups = groupsOf(scheme, shape, mask), own = moments(x, groups, scheme.centered);
     const params = scheme.params ? numbering(scheme, scheme.params, shape) : null;
     const tracks = scheme.running && !scheme.optional, constant = !!tracks && get("mode") === "eval";
@@ -379,9 +380,9 @@ async function render({ model, el, host, signal }) {
     return index && index[0] < get("batch") ? flat(index) : null;
   };
   const current = () => hover ?? focus ?? pinned();
-  const at = (i, indices) => axesOf(indices).map((a) => { // as where() has it, but "" for no axis
-    const { of } = numbering(S.scheme.cells.includes(a) ? S.scheme : { cells: layout, lengths: [] }, a, S.shape, [i]);
-    return words.axes[a] ? `${words.axes[a]} ${of}` : `${a}=${of}`;
+  const at = (i, indices) => axesOf(indices).map((a) => { // as `where`, but "" for no axis
+    const axis = axes.indexOf(a), k = axis < 0 ? numbering(S.scheme, a, S.shape, [i]).of : indexOf(i)[axis];
+    return words.axes[a] ? `${words.axes[a]} ${k}` : `${a}=${k}`;
   }).join(words.comma);
   const where = (i, indices = layout) => at(i, indices) || t("all");
   const paramAxes = () => S.scheme.params.replace(/\(.*?\)/g, (token) => axes[tokensOf(S.scheme.cells).indexOf(token)]);
@@ -456,15 +457,15 @@ async function render({ model, el, host, signal }) {
   // ---- Controls: each an element, and how to bring it up to date
 
   const nameOf = (scheme) => words.layers[`${scheme.name} (${scheme.cells})`] ?? words.layers[scheme.name] ?? scheme.name;
-  const same = (a, b) => a.name === b.name && a.cells === b.cells && a.stats === b.stats;
+  const same = (a, b, third = "name") => ["cells", "stats", third].every((key) => a[key] === b[key]);
   // The axis that is split: the letter of its groups, and how many there may be.
   const splitOf = ({ cells, stats }) => {
     const tokens = tokensOf(cells), at = tokens.findIndex((token) => token[1]), parts = axesOf(tokens[at] ?? "");
-    return [parts.find((a) => stats.includes(a)) ?? parts[0], times(full[at], (i) => i + 1).filter((k) => full[at] % k === 0)];
+    return [parts.find((a) => stats.includes(a)) ?? parts[0], times(full[at], (i) => i + 1).filter((k) => !(full[at] % k))];
   };
   function choose(scheme) {
     const [g, counts] = splitOf(scheme);
-    if (g && !scheme.lengths.length) scheme = { ...scheme, lengths: [[g, counts[1] ?? 1]] };
+    if (g && !scheme.lengths[0]) scheme = { ...scheme, lengths: [[g, counts[1] ?? 1]] };
     tell("");
     set({ scheme, gamma: null, beta: null, running_mean: null, running_var: null, batches: [], mode: "train" });
   }
@@ -472,7 +473,7 @@ async function render({ model, el, host, signal }) {
     const kept = axes.filter((a) => !over.includes(a)).join(" ");
     choose([...layers, ...get("named")].find((l) => l.centered && l.cells === layout && l.stats === kept) ?? {
       ...S.scheme, name: t("no_name"), cells: layout, stats: kept, params: "", running: "", centered: true, optional: false,
-      lengths: [], torch: "", torch_eps: 1e-5,
+      lengths: [], torch: "",
     });
   }
   const parameter = (name) => number((v) => { // of the current cell
@@ -530,9 +531,9 @@ async function render({ model, el, host, signal }) {
           h("label", { className: "ss-field" }, boxesOf[i], h("b", {}, a), words.axes[a] ?? ""))), groupField, named),
       update() {
         tokensOf(S.scheme.cells).forEach((token, i) => {
-          const kept = axesOf(token).filter((a) => S.scheme.stats.includes(a)).length;
-          boxesOf[i].checked = !kept;
-          boxesOf[i].indeterminate = kept && kept < axesOf(token).length;
+          const kept = axesOf(token).map((a) => S.scheme.stats.includes(a)), some = kept.includes(true);
+          boxesOf[i].checked = !some;
+          boxesOf[i].indeterminate = some && kept.includes(false);
         });
         const [g, all] = splitOf(S.scheme);
         groupField.hidden = !g;
@@ -658,7 +659,7 @@ async function render({ model, el, host, signal }) {
           : times(C + 1, (i) => h("span", {}, i ? i - 1 : columnName)))));
         return map;
       });
-      const block = h("div", { className: "ss-block" }, ...(BLOCK ? [h("div", { className: "ss-side" }, ragged ? t("length", { sample: name }) : name)] : []),
+      const block = h("div", { className: "ss-block" }, h("div", { className: "ss-side", hidden: !BLOCK }, ragged ? t("length", { sample: name }) : name),
         h("div", { className: "ss-maps", role: "grid", "aria-label": name }, ...maps));
       if (ragged) {
         const fields = [number((v) => setLength(b, v), { min: 0, max: full[1], whole: true }, { size: 2 }),
@@ -676,25 +677,24 @@ async function render({ model, el, host, signal }) {
     }
     built = String(S.shape);
     fitted = "";
-    cells[0].tabIndex = 0;
+    (entry = cells[0]).tabIndex = 0;
   }
 
   function setLength(n, to) {
-    const mask = list("mask");
-    for (let step = 0; step < full[1]; step++) mask[n * full[1] + step] = +(step < to);
+    const data = list("mask"), from = n * full[1], end = from + to;
     tell("");
-    set({ mask: { shape: full.slice(0, 2), data: mask } });
+    set({ mask: { shape: full.slice(0, 2), data: data.fill(1, from, end).fill(0, end, from + full[1]) } });
   }
 
   // The largest cells that hold the text, with as many maps in a row as fit.
   function fit(now) {
     const room = stage.clientWidth - 2, both = get("view") === "both";
-    const key = [room, now, both];
-    if (!room || fitted === String(key)) return;
-    fitted = String(key);
+    const key = `${[room, now, both]}`;
+    if (!room || fitted === key) return;
+    fitted = key;
     const [M, C] = [length(MAP), length(COLUMN)], across = M * C;
     const narrow = room < 480, gap = MAP && COLUMN ? 12 : 4;
-    const head = MAP ? 0 : Math.max(66, 7.3 * Math.max(at(cells.length - 1, ROW).length, columnName.length));
+    const head = MAP ? 0 : (22 / 3) * Math.max(9, at(cells.length - 1, ROW).length, columnName.length);
     const side = head + (BLOCK && !narrow ? 96 : 0);
     const largest = across <= 6 ? 72 : across <= 10 ? 48 : MAX_WIDTH;
     const attempt = (chars, k) => {
@@ -757,7 +757,7 @@ async function render({ model, el, host, signal }) {
     compute();
     if (built !== String(S.shape)) build();
     const view = get("view"), all = texts(view === "both" ? "raw" : view), below = view === "both" && texts("normalized");
-    const most = (list) => list.reduce((a, s) => Math.max(a, s.length), 1);
+    const most = (list) => Math.max(1, ...list.map((s) => s.length));
     cells.forEach((cell, i) => {
       cell.className = S.groups.of[i] < 0 ? "ss-c ss-masked" : "ss-c";
       if (cell.look !== S.lit.of[i]) cell.style = look(cell.look = S.lit.of[i]);
@@ -774,10 +774,10 @@ async function render({ model, el, host, signal }) {
       [...grid.lastChild.lastChild.children].forEach((span, step) => say(span, String(all.filter((l) => l > step).length)));
     }
     const { scheme } = S, [pair, own] = pairs().map((p) => (p.includes(",") ? `(${p})` : p));
-    const others = get("named").filter((l) => !same(l, scheme) && ["cells", "stats", "centered"].every((k) => l[k] === scheme[k]));
+    const others = get("named").filter((l) => !same(l, scheme) && same(l, scheme, "centered"));
     // Where no boxes spell the axes out, the summary does.
-    const spelled = (axis) => (wanted.includes("axes") && axes.includes(axis) || !words.axes[axis] ? axis
-      : t("axis", { axis, name: words.axes[axis] }));
+    const spelled = (axis) => (wanted.includes("axes") && axes.includes(axis) ? axis
+      : t("axis", { axis, name: words.axes[axis] ?? "" }).trim());
     const per = (indices) => axesOf(indices).map(spelled).join(", ");
     const over = per(axesOf(scheme.cells).filter((a) => !scheme.stats.includes(a)).join(" ")) || t("nothing");
     const parts = [t(scheme.stats ? "summary" : "summary_all", { over, per: per(scheme.stats), pair })];
@@ -786,7 +786,7 @@ async function render({ model, el, host, signal }) {
       parts.push(h("br"), count ? t(paramAxes() === "1" ? "parameters_all" : "parameters", { pair: own, per: per(paramAxes()), count }) : t("no_parameters"));
     }
     const names = others.map(nameOf).join(words.comma);
-    if (names) parts.push(h("br"), h("span", { className: "ss-soft" }, t("same_cells", { names, pair: pairs()[0], own: pairs()[1] })));
+    if (names) parts.push(h("br"), h("span", { className: "ss-soft" }, t("same_cells", { names })));
     summary.replaceChildren(...parts);
     const lost = S.mates.filter((all, g) => all.length && unseen(g));
     say(warning, refused() && !S.constant ? t("refuses", { error: refused() })
@@ -814,7 +814,7 @@ async function render({ model, el, host, signal }) {
     if (!size || size > 12) {
       return chips.replaceChildren(h("span", { className: "ss-soft" }, size ? t("many", { groups: members.filter((all) => all.length).length }) : t("no_parameters")));
     }
-    if (chips.childElementCount !== S.lit.size || !chips.querySelector("button")) {
+    if (chips.querySelectorAll("button").length !== size) {
       chips.replaceChildren(...members.map((_, g) => button("", () => {
         if (members[g].length) set({ selection: indexOf(members[g][0]) });
       }, { className: "ss-chip", style: look(g) })));
@@ -962,9 +962,8 @@ async function render({ model, el, host, signal }) {
     }),
     dblclick: onCell((i) => edit(i)),
     focusin: onCell((i) => {
-      grid.querySelectorAll('[role=gridcell][tabindex="0"]').forEach((cell) => (cell.tabIndex = -1));
-      focus = i;
-      cells[i].tabIndex = 0;
+      entry.tabIndex = -1;
+      (entry = cells[focus = i]).tabIndex = 0;
       point();
       clearTimeout(speaking);
       speaking = setTimeout(() => {

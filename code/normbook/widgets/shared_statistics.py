@@ -317,7 +317,8 @@ class SharedStatistics(anywidget.AnyWidget):
     @traitlets.validate("scheme")
     def _check_scheme(self, proposal):
         scheme = proposal["value"]
-        self._check_values({"value": self.values})  # which it is about may come after it
+        for name, check in (("cells", self._check_cells), ("values", self._check_values)):
+            check({"value": getattr(self, name)})  # which it is about may come after it
         # A split axis stands for one letter, which is not one of its parts.
         if not re.fullmatch(re.sub(r"\((.*?)\)", r"[^\1]", scheme.cells), self.cells):
             raise traitlets.TraitError(
