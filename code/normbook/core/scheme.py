@@ -6,8 +6,8 @@ in einops notation, one letter an axis: ``n`` sample, ``c`` channel, ``h`` row, 
 BatchNorm2d, for one, has the cells ``n c h w`` and statistics indexed by ``c``: it averages over
 ``n``, ``h`` and ``w``, and has one mean and one variance per ``c``. Any other letter will do, too.
 
-`LAYERS` are the layers of the book, `MORE_LAYERS` others that have a name. One that is in neither
-is described in the same way:
+`LAYERS` are those of the book, which its widgets offer; `MORE_LAYERS` have a name, by which they
+are known when a reader ticks axes. A layer that is in neither is described in the same way:
 
 >>> standardized = Scheme("weight standardization", "o i h w", stats="o")
 >>> standardized.summary
@@ -425,7 +425,7 @@ RMS_NORM = Scheme("RMSNorm", "n t d", stats="n t", params="d", mask="n t", cente
 
 LAYERS = tuple(v for v in list(globals().values()) if isinstance(v, Scheme))
 
-# Not in the book, but with a name: what axes a reader ticks may be one of these.
+# Not offered, but known by name when a reader ticks axes.
 BATCH_NORM_PER_STEP_SHARED = Scheme("BatchNorm per time step, shared γ, β", "n t d", stats="t d", params="d", running="t d", mask="n t", torch="nn.BatchNorm1d({t} * {d}{eps}, affine=False)(x.flatten(1)).view_as(x)")
 LAYER_NORM_SEQUENCE = Scheme("LayerNorm over T, D", "n t d", stats="n", params="t d", mask="n t", torch="nn.LayerNorm([{t}, {d}]{eps})(x)")
 LAYER_NORM_LENGTH = Scheme("LayerNorm over D, L", "n d l", stats="n", params="d l", torch="nn.LayerNorm([{d}, {l}]{eps})(x)")

@@ -256,7 +256,8 @@ class SharedStatistics(anywidget.AnyWidget):
                 raise ValueError("lengths and mask were given; expected one of them")
             mask = _mask_of(lengths, scheme, layout, shape)
         words = words_in(language)
-        own = {a: words.get(name, name) for a, name in scheme.own_names.items()}
+        depth = {"depth": words["depth"]}
+        own = {axis: depth.get(name, name) for axis, name in scheme.own_names.items()}
         super().__init__(
             values=x,
             scheme=scheme,
