@@ -41,6 +41,8 @@ class Case:
         rng = np.random.default_rng(seed)
         params = shape_of(self.scheme.params, self.lengths)
         x, dy = 3 + 2 * rng.standard_normal(self.shape), rng.standard_normal(self.shape)
+        if not params:
+            return x, None, None, dy
         gamma, beta = rng.standard_normal(params), rng.standard_normal(params)
         return x, gamma, beta if self.scheme.centered else None, dy
 
@@ -66,7 +68,7 @@ class Case:
 
 def shape_of(pattern, lengths):
     """The shape that a pattern such as 'n (g k) h' has: written anew, not taken from normbook."""
-    shape, product = [], None
+    shape, product, lengths = [], None, lengths | {"1": 1}
     for token in pattern.replace("(", "( ").replace(")", " )").split():
         if token == "(":
             product = 1
@@ -81,7 +83,7 @@ def shape_of(pattern, lengths):
 
 
 def letters(pattern):
-    return pattern.replace("(", "").replace(")", "").split()
+    return [token for token in pattern.replace("(", "").replace(")", "").split() if token != "1"]
 
 
 def number_cells(scheme, indices, lengths):

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from cases import CASES, Case, letters, number_cells, packed, spread, tensors
-from normbook.widgets.shared_statistics import NAMED
+from new_schemes import NEW_CASES
+from normbook.core.scheme import MORE_LAYERS
 
 GOLDEN = Path(__file__).with_suffix(".json")
 EPS, MOMENTUM = 1e-5, 0.1
@@ -24,11 +25,11 @@ def _small(case):
 
 
 class _Named(Case):
-    """A layer that has a name in PyTorch but no row in the table of the book."""
+    """A layer that has a name, but is not one of the book's."""
 
     @property
     def scheme(self):
-        return next(s for s in NAMED if f"{s.name} {s.cells}" == self.name)
+        return next(s for s in MORE_LAYERS if f"{s.name} {s.cells}" == self.name)
 
 
 SIZES = {"n": 3, "c": 2, "h": 2, "w": 3, "t": 4, "d": 2, "l": 3}
@@ -36,13 +37,25 @@ SIZES = {"n": 3, "c": 2, "h": 2, "w": 3, "t": 4, "d": 2, "l": 3}
 
 def cases():
     named = [
-        _Named(f"{s.name} {s.cells}", {a: SIZES[a] for a in letters(s.cells)}, None) for s in NAMED
+        _Named(f"{s.name} {s.cells}", {a: SIZES[a] for a in letters(s.cells)}, None)
+        for s in MORE_LAYERS
     ]
-    return [_small(case) for case in CASES] + named
+    return [*map(_small, CASES), *named, *NEW_CASES]
 
 
 def _listed(array):
     return None if array is None else [float(f"{v:.13g}") for v in np.asarray(array).ravel()]
+
+
+def _by_running(case, x, gamma, beta, mean, var):
+    """The layer with running statistics, cell by cell."""
+
+    def spread(a, indices):
+        return a.reshape(-1)[torch.from_numpy(number_cells(case.scheme, indices, case.lengths))]
+
+    mean, var = (spread(a, case.scheme.running) for a in (mean, var))
+    scale, shift = (spread(a, case.scheme.params) for a in (gamma, beta))
+    return (x - mean) / (var + EPS).sqrt() * scale + shift
 
 
 def _entry(case, masked, running):
@@ -58,14 +71,16 @@ def _entry(case, masked, running):
     if masked:
         real = torch.from_numpy(spread(mask, scheme, lengths))
     groups = torch.from_numpy(number_cells(scheme, scheme.stats, lengths))
-    if running and masked:  # as without a mask, and nothing where it hides
-        output = torch.where(real, case.torch(*leaves, EPS, running=tensors(*given)), 0)
+    if running and case.torch is None:
+        output = _by_running(case, *leaves, *tensors(*given))
     elif running:
         output = case.torch(*leaves, EPS, running=tensors(*given))
     elif masked or case.torch is None:
         output = packed(case, *leaves, EPS, mask)
     else:
         output = case.torch(*leaves, EPS)
+    if running:  # as without a mask, and nothing where it hides
+        output = torch.where(real, output, 0)
     present = [leaf for leaf in leaves if leaf is not None]
     found = torch.autograd.grad(output, present, torch.tensor(dy))
     grads = dict(zip(("dx", "dgamma", "dbeta"), found, strict=False))

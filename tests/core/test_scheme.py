@@ -13,7 +13,7 @@ import torch
 from cases import CASES, letters, number_cells, shape_of, spread, tensors
 from normbook.core import scheme as schemes
 from normbook.core.normalize import normalize
-from normbook.core.scheme import LAYERS, Scheme, axes_of
+from normbook.core.scheme import LAYERS, MORE_LAYERS, Scheme, axes_of
 
 # constant: name, cells, statistics indexed by, running statistics, gamma and beta
 TABLE = {
@@ -53,8 +53,8 @@ def test_the_table_holds_every_layer_once():
 
 
 def test_every_axis_has_a_name_to_spell_out():
-    used = {axis for layer in LAYERS for axis in layer.axes}
-    assert used == set(schemes.AXIS_NAMES)
+    used = {axis for layer in LAYERS + MORE_LAYERS for axis in layer.axes}
+    assert used <= set(schemes.AXIS_NAMES)
 
 
 @every_case

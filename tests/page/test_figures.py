@@ -4,6 +4,8 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+from cases import number_cells
+from new_schemes import BATCH_NORM_3D, NEW_CASES, WEIGHT_STANDARDIZATION
 from normbook.core.scheme import (
     BATCH_NORM_1D_LENGTH,
     BATCH_NORM_2D,
@@ -179,14 +181,80 @@ def test_every_pattern_that_is_named_is_there():
     assert named == {e.get("id") for e in parse(figure).iter("pattern")} != set()
 
 
+@pytest.mark.parametrize("share", ["statistics", "parameters"])
+@pytest.mark.parametrize("case", NEW_CASES, ids=lambda case: case.name)
+def test_a_layer_of_any_axes_is_drawn(case, share):
+    x = np.arange(np.prod(case.shape), dtype=float).reshape(case.shape)
+    figure = draw_sharing(case.scheme, x=x, caption="c", share=share)
+    cells = drawn(figure)
+    assert [float(text) for _, text in cells] == x.ravel().tolist()
+    indices = case.scheme.stats if share == "statistics" else case.scheme.params
+    fills = [fill for fill, _ in cells]
+    if indices:
+        numbers = number_cells(case.scheme, indices, case.lengths)
+        assert same_partition(fills, numbers.ravel())
+    else:
+        assert set(fills) == {"none"}
+        assert "no γ, β" in figure._repr_html_()
+    if indices == "1":
+        assert "one γ for all cells" in figure._repr_html_()
+
+
+def corners(scheme, shape):
+    """Where the cells of a picture are, from the left and from the top: arrays of this shape."""
+    figure = draw_sharing(scheme, x=np.ones(shape), caption="c")
+    rects = next(parse(figure).iter("svg")).findall("rect")
+    places = [[float(rect.get(key)) for rect in rects] for key in "xy"]
+    return [np.reshape(place, shape) for place in places]
+
+
+def labels(scheme, shape):
+    svg = next(parse(draw_sharing(scheme, x=np.ones(shape), caption="c")).iter("svg"))
+    return [text.text for text in svg.iter("text") if text.get("class") == "nb-label"]
+
+
+def test_five_axes_are_rows_of_maps():
+    shape = (2, 3, 2, 4, 5)
+    x, y = corners(BATCH_NORM_3D, shape)
+    assert (np.ptp(x, axis=(0, 1, 3)) == 0).all() and (np.ptp(y, axis=(2, 4)) == 0).all()
+    assert len(np.unique(x)) == 2 * 5 and len(np.unique(y)) == 2 * 3 * 4
+    wide = labels(BATCH_NORM_3D, (1, 2, 2, 1, 8))
+    assert wide[1:3] == ["sample 0, channel 0, depth 1", "sample 0, channel 1, depth 0"]
+    assert labels(BATCH_NORM_3D, shape)[-1] == "n=1, c=2, d=1"
+
+
+def test_labels_say_what_the_letters_stand_for():
+    assert labels(WEIGHT_STANDARDIZATION, (1, 2, 1, 9)) == [
+        "output channel 0, input channel 0", "output channel 0, input channel 1",
+    ]  # fmt: skip
+    assert labels(WEIGHT_STANDARDIZATION, (1, 2, 1, 2)) == ["o=0, i=0", "o=0, i=1"]
+    assert labels(Scheme("q", "q x", stats="q"), (2, 3)) == ["q=0", "q=1"]
+    named = Scheme("q", "q x", stats="q", names=(("q", "query"),))
+    assert labels(named, (2, 3)) == ["query 0", "query 1"]
+    assert labels(Scheme("a vector", "n", stats=""), (3,)) == []
+
+
+@pytest.mark.parametrize(
+    ("cells", "shape"),
+    [("n", (4,)), ("o i", (2, 3)), ("b t e", (2, 3, 4)), ("b s e", (2, 3, 4)),
+     ("n c d h w", (1, 2, 2, 2, 2)), ("a b c d e f", (1, 2, 1, 2, 2, 2))],
+)  # fmt: skip
+def test_no_cell_covers_another_whatever_the_axes(cells, shape):
+    scheme = Scheme("layer", cells, stats="")
+    x, y = corners(scheme, shape)
+    assert len({*zip(x.ravel(), y.ravel(), strict=True)}) == x.size
+    svg = next(parse(draw_sharing(scheme, x=np.ones(shape), caption="c")).iter("svg"))
+    assert x.max() < float(svg.get("width")) and y.max() < float(svg.get("height"))
+
+
 def test_bad_arguments_are_named():
     x = np.zeros((2, 3))
     with pytest.raises(ValueError, match="share='gamma'"):
         draw_sharing(LAYER_NORM, x=x, caption="c", share="gamma")
     with pytest.raises(ValueError, match="show='x'"):
         draw_sharing(LAYER_NORM, x=x, caption="c", show="x")
-    with pytest.raises(ValueError, match="x has 1 axes"):
-        draw_sharing(Scheme("one axis", "n", stats=""), x=x[0], caption="c")
+    with pytest.raises(ValueError, match=r"x has 1 axes, shape \(3,\); LayerNorm expected 2: n d"):
+        draw_sharing(LAYER_NORM, x=x[0], caption="c")
 
 
 RECURRENT = Flow("after", ("Wx + Wh", "tanh", "LN", "h"), ((3, 0),))

@@ -10,6 +10,7 @@ import torch
 from traitlets import TraitError
 
 import widget_golden
+from new_schemes import BATCH_NORM_3D, NEW_CASES
 from normbook.core.scheme import (
     BATCH_NORM_1D,
     BATCH_NORM_2D,
@@ -19,12 +20,14 @@ from normbook.core.scheme import (
     LAYER_NORM_CHW,
     LAYER_NORM_TOKEN,
     LAYERS,
+    MORE_LAYERS,
     RMS_NORM,
     Scheme,
+    layout_of,
 )
 from normbook.data.examples import FEATURE_MAPS, FOUR_TOKENS, RAGGED, RAGGED_LENGTHS, THREE_SCALES
 from normbook.widgets import SharedStatistics, use_language
-from normbook.widgets.shared_statistics import MAX_CELLS, NAMED, layers_for, layout_of
+from normbook.widgets.shared_statistics import MAX_CELLS, layers_for
 from normbook.widgets.translations import CHINESE, ENGLISH, LANGUAGES
 
 
@@ -55,11 +58,49 @@ def test_every_layer_of_the_table_is_offered_where_it_fits():
     offered = [
         layer for layout in ("n c h w", "n t d", "n d l", "n d") for layer in layers_for(layout)
     ]
-    assert set(offered) == set(LAYERS + NAMED)
+    assert set(offered) == set(LAYERS + MORE_LAYERS)
     widget = SharedStatistics(FEATURE_MAPS.x)
     assert [layer.name for layer in widget.layers] == [
         layer.name for layer in LAYERS if layout_of(layer) == "n c h w"
     ]
+
+
+@pytest.mark.parametrize("case", NEW_CASES, ids=lambda case: case.name)
+def test_a_scheme_of_any_axes_is_offered_with_those_of_the_table(case):
+    widget = SharedStatistics(np.zeros(case.shape), case.scheme)
+    assert widget.scheme == case.scheme
+    known = tuple(layer for layer in LAYERS if layer.cells == widget.cells)
+    assert widget.layers == (*known, case.scheme)
+    assert bool(known) == (widget.cells == "n t d")
+    again = SharedStatistics(np.zeros(case.shape), case.scheme)
+    again.set_state(json.loads(json.dumps(widget.get_state(("scheme",)))))
+    assert again.scheme == case.scheme
+
+
+def test_a_split_axis_may_be_any():
+    halves = Scheme("halves", "o (g k) h w", stats="o g", params="(g k)").with_lengths(g=2)
+    widget = SharedStatistics(np.zeros((2, 4, 3, 3)), halves, cells="o i h w")
+    assert widget.cells == "o i h w"
+    widget.gamma = np.ones(4)
+    with pytest.raises(TraitError, match="expected a layer for 'o g h w'"):
+        SharedStatistics(np.zeros((2, 4, 3, 3)), halves, cells="o g h w")
+
+
+def test_axes_are_called_what_they_stand_for():
+    axes = SharedStatistics(np.zeros((1, 2, 2, 2, 2)), BATCH_NORM_3D).words["axes"]
+    assert (axes["d"], axes["c"]) == ("depth", "channel")
+    chinese = SharedStatistics(np.zeros((1, 2, 2, 2, 2)), BATCH_NORM_3D, language="zh").words
+    assert chinese["axes"]["d"] == "深度"
+    assert ENGLISH["axes"]["d"] == SharedStatistics(THREE_SCALES.x).words["axes"]["d"] == "feature"
+    named = replace(BATCH_NORM_3D, names=(("d", "slice"),))
+    assert SharedStatistics(np.zeros((1, 2, 2, 2, 2)), named).words["axes"]["d"] == "slice"
+
+
+def test_all_that_is_offered_takes_the_mask():
+    by_cell = Scheme("by cell", "n t d", stats="n t", mask="n t d")
+    widget = SharedStatistics(FOUR_TOKENS.x, by_cell, mask=FOUR_TOKENS.x > -9)
+    assert widget.layers == (by_cell,)
+    assert widget.named == ()
 
 
 def test_the_shape_tells_the_axes_unless_the_scheme_does():
@@ -82,7 +123,10 @@ def test_anything_that_reads_as_numbers_is_a_tensor(x):
     "x, message",
     [
         (np.zeros(3), "values has 1 axes, shape (3,); expected 2"),
-        (np.zeros((1, 2, 3, 4, 5)), "values has 5 axes"),
+        (
+            np.zeros((1, 2, 3, 4, 5)),
+            "values has 5 axes, shape (1, 2, 3, 4, 5); expected 2 to 4, or a scheme that tells",
+        ),
         (np.zeros((2, 0)), "values has no cells, shape (2, 0)"),
         ([["a", "b"]], "values is [['a', 'b']]; expected real numbers"),
         (np.zeros((2, 2), complex), "expected real numbers"),
@@ -139,8 +183,19 @@ def test_a_wrong_assignment_raises_at_once_and_changes_nothing(images, name, val
 def test_wrong_arguments_are_named():
     with pytest.raises(TypeError, match="no 'color'"):
         SharedStatistics(FEATURE_MAPS.x, color="red")
-    with pytest.raises(ValueError, match="the axes 'n x y' can't be drawn"):
+    with pytest.raises(ValueError, match="cells='n x y': the book has no layer for these axes"):
         SharedStatistics(FOUR_TOKENS.x, cells="n x y")
+    with pytest.raises(TypeError, match="scheme: 'LayerNorm' is a str; expected a Scheme, such as"):
+        SharedStatistics(FOUR_TOKENS.x, "LayerNorm")
+    with pytest.raises(TypeError, match="layers: 'LayerNorm' is a str; expected a Scheme"):
+        SharedStatistics(FOUR_TOKENS.x, layers=(LAYER_NORM_TOKEN, "LayerNorm"))
+    for cells in ("n  d", "n d d", "n (g k)", "N d"):
+        with pytest.raises(TraitError, match=r"cells is '.*'; expected a letter for every axis"):
+            SharedStatistics(THREE_SCALES.x, LAYER_NORM, cells=cells)
+    with pytest.raises(TraitError, match="LayerNorm with cells 'n d'; expected a layer for 'o i'"):
+        SharedStatistics(THREE_SCALES.x, LAYER_NORM, cells="o i")
+    with pytest.raises(ValueError, match="lengths and mask were given"):
+        SharedStatistics(FOUR_TOKENS.x, lengths=(1, 2), mask=np.ones((2, 4), bool))
     with pytest.raises(ValueError, match=r"lengths is \[5, 9\]; expected 2 numbers from 0 to 4"):
         SharedStatistics(FOUR_TOKENS.x, lengths=(5, 9))
     with pytest.raises(ValueError, match="lengths are those of sequences of tokens"):
@@ -229,7 +284,7 @@ def test_all_words_are_in_both_languages():
                 for w in LANGUAGES.values()
             ]
             assert fields[0] == fields[1], key
-    names = {layer.name for layer in LAYERS + NAMED}
+    names = {layer.name for layer in LAYERS + MORE_LAYERS}
     for language in LANGUAGES.values():
         assert {re.sub(r" \(n .*", "", name) for name in language["layers"]} <= names
 

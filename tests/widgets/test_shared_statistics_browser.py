@@ -13,7 +13,9 @@ from playwright.sync_api import expect
 from torch import nn
 
 import widget_golden
+from cases import number_cells
 from helpers import check_accessibility
+from new_schemes import BATCH_NORM_3D, GROUP_NORM_TOKEN, NEW_CASES, WEIGHT_STANDARDIZATION
 from normbook.core.normalize import backward, normalize
 from normbook.core.scheme import (
     BATCH_NORM_1D,
@@ -26,12 +28,15 @@ from normbook.core.scheme import (
     LAYER_NORM_CHW,
     LAYER_NORM_TOKEN,
     LAYERS,
+    MORE_LAYERS,
     RMS_NORM,
+    Scheme,
+    layout_of,
 )
 from normbook.data.examples import FEATURE_MAPS, FOUR_TOKENS, RAGGED, RAGGED_LENGTHS, THREE_SCALES
 from normbook.page.figures import PALETTE
 from normbook.widgets import SharedStatistics
-from normbook.widgets.shared_statistics import CONTROLS, NAMED, layout_of
+from normbook.widgets.shared_statistics import CONTROLS
 from widget_page import write_page
 
 SETTLE = "new Promise(done => requestAnimationFrame(() => setTimeout(done)))"
@@ -177,13 +182,13 @@ def test_the_arithmetic_is_pytorchs(touch):
 
 
 @pytest.mark.parametrize(
-    "scheme", LAYERS + NAMED, ids=lambda scheme: f"{scheme.name} {scheme.cells}"
+    "scheme",
+    (*LAYERS, *MORE_LAYERS, *(case.described for case in NEW_CASES)),
+    ids=lambda scheme: f"{scheme.name} {scheme.cells}",
 )
 def test_the_lines_of_code_are_the_schemes_own(touch, scheme):
     scheme = scheme.with_lengths(g=2) if "g" in scheme.axes else scheme
-    shape = {4: (2, 4, 3, 5), 3: (2, 3, 4), 2: (3, 5)}[
-        len(scheme.cells.replace("(g k)", "c").split())
-    ]
+    shape = {5: (2, 3, 2, 2, 2), 4: (2, 4, 3, 5), 3: (2, 3, 4), 2: (3, 5)}[len(scheme.tokens)]
     page = touch(SharedStatistics(np.zeros(shape), scheme)).page
     for eps in (1e-5, 1e-3, 1e-12, 0.0, 1.0):
         for masked in (False, True):
@@ -280,6 +285,91 @@ def test_the_lit_cells_and_the_views_are_the_packages(touch, example, scheme):
     widget.hover(cell)
     params = scheme.parameter_groups(x.shape).ravel()
     assert widget.lit() == np.flatnonzero(params == params[cell]).tolist()
+
+
+@pytest.mark.parametrize("case", NEW_CASES, ids=lambda case: case.name)
+def test_a_layer_of_any_axes_can_be_touched(touch, case):
+    """Its cells light up, its numbers are PyTorch's, its lines run, its axes can be ticked."""
+    scheme, x, cell = case.scheme, np.round(case.inputs()[0], 2), int(np.prod(case.shape)) - 2
+    widget = touch(SharedStatistics(x, scheme, controls=CONTROLS))
+    lines = widget.hover(cell)
+    groups = number_cells(scheme, scheme.stats, case.lengths).ravel()
+    mates = np.flatnonzero(groups == groups[cell])
+    assert widget.lit() == mates.tolist()
+    check_formulas(lines)
+    assert f"One of {len(mates)} cells" in widget.sentence()
+    own = x.ravel()[mates]
+    if scheme.centered:
+        assert value_of(lines["μ"][-1]) == pytest.approx(own.mean(), abs=1e-6)
+        assert value_of(lines["σ²"][-1]) == pytest.approx(own.var(), abs=1e-6)
+    else:
+        assert value_of(lines["mean x²"][-1]) == pytest.approx((own**2).mean(), abs=1e-6)
+    expected = case.torch(torch.tensor(x), None, None, 1e-5).numpy()
+    assert value_of(lines["x̂"][-1]) == pytest.approx(expected.flat[cell], abs=1e-6)
+    pytorch, numpy = widget.code()
+    np.testing.assert_allclose(run(pytorch, torch.tensor(x)), expected, atol=1e-9)
+    np.testing.assert_allclose(run(numpy, x), expected, atol=1e-9)
+
+    who = "who shares γ, β?" if scheme.centered else "who shares γ?"
+    widget.click(who)
+    widget.hover(cell)
+    if scheme.params:
+        params = number_cells(scheme, scheme.params, case.lengths).ravel()
+        assert widget.lit() == np.flatnonzero(params == params[cell]).tolist()
+    else:
+        assert widget.lit() == []
+        assert "no γ, β of its own" in widget.summary()
+    if scheme.params == "1":
+        assert "one γ for all cells" in widget.summary()
+        widget.cells().nth(cell).click()
+        widget.fill("γ", "3")
+        y = value_of(widget.lines()["y"][-1])
+        assert y == pytest.approx(3 * expected.flat[cell], abs=1e-5)
+        gamma = torch.full((1,), 3.0, dtype=torch.float64)
+        np.testing.assert_allclose(
+            run(widget.code()[0], torch.tensor(x), gamma=gamma), 3 * expected, atol=1e-9
+        )
+
+    letters = widget.get("cells").split()
+    boxes = widget.page.locator(".ss-axes input")
+    assert boxes.count() == len(letters) == x.ndim
+    widget.page.get_by_role("button", name=scheme.name, exact=True).click()
+    boxes.first.click()
+    widget.page.evaluate(SETTLE)
+    kept = widget.get("scheme")["stats"].split()
+    assert ("n" in kept or "o" in kept) != (letters[0] in scheme.stats)
+    over = tuple(i for i, letter in enumerate(letters) if letter not in kept)
+    expected = x - x.mean(over, keepdims=True)
+    assert value_of(widget.hover(cell)["μ"][-1]) == pytest.approx(
+        x.flat[cell] - expected.flat[cell], abs=1e-6
+    )
+    widget.page.get_by_role("button", name=scheme.name, exact=True).click()
+    widget.page.evaluate(SETTLE)
+    assert widget.get("scheme") == json.loads(json.dumps(asdict(scheme)))
+    assert widget.visit.console == []
+
+
+def test_any_axis_can_be_the_one_that_is_split(touch):
+    """Its groups may be the inner letter; how many there are can be chosen."""
+    shuffled = Scheme("shuffled", "b (k g) e", stats="b g").with_lengths(g=2)
+    x = np.arange(24.0).reshape(2, 6, 2)
+    widget = touch(SharedStatistics(x, shuffled, cells="b s e", controls=CONTROLS))
+    widget.hover(0)
+    assert widget.lit() == [0, 1, 4, 5, 8, 9]
+    assert widget.sentence().endswith("all of b=0, group 0")
+    assert widget.page.locator(".ss-at").inner_text().startswith("b=0, s=0, e=0: x")
+    boxes = widget.page.locator(".ss-axes input")
+    mixed = boxes.evaluate_all("all => all.map((box) => [box.checked, box.indeterminate])")
+    assert mixed == [[False, False], [False, True], [True, False]]
+    widget.page.get_by_label("groups", exact=True).select_option("3")
+    widget.page.evaluate(SETTLE)
+    assert widget.get("scheme")["lengths"] == [["g", 3]]
+    widget.hover(0)
+    assert widget.lit() == [0, 1, 6, 7]
+    assert not widget.page.get_by_label("samples in the batch", exact=True).is_visible()
+    boxes.nth(1).click()  # the letter stands for all of the axis again
+    widget.page.evaluate(SETTLE)
+    assert widget.get("scheme")["cells"] == "b s e"
 
 
 def run(line, x, **given):
@@ -483,7 +573,7 @@ def test_running_statistics_follow_pytorch(touch):
 
 
 @pytest.mark.parametrize(
-    "scheme", LAYERS + NAMED, ids=lambda scheme: f"{scheme.name} {scheme.cells}"
+    "scheme", LAYERS + MORE_LAYERS, ids=lambda scheme: f"{scheme.name} {scheme.cells}"
 )
 def test_refuses_where_pytorch_does_in_its_words(touch, scheme):
     page = touch(SharedStatistics(THREE_SCALES.x)).page
@@ -691,12 +781,20 @@ def test_keys_are_not_taken_by_jupyterlab(images):
 
 # Where it is shown
 
+VOLUMES = np.round(np.random.default_rng(0).normal(0, 9, (2, 3, 2, 2, 3)), 1)
 FACES = {
     "images": lambda: SharedStatistics(FEATURE_MAPS.x, LAYER_NORM_CHW, label="Feature maps"),
     "images normalized": lambda: SharedStatistics(FEATURE_MAPS.x, BATCH_NORM_2D, view="normalized"),
     "ragged": lambda: SharedStatistics(RAGGED.x, BATCH_NORM_PER_STEP, lengths=RAGGED_LENGTHS),
     "positions": lambda: SharedStatistics(FOUR_TOKENS.x, BATCH_NORM_1D_LENGTH),
     "table": lambda: SharedStatistics(THREE_SCALES.x, LAYER_NORM, view="both", selection=(1, 2)),
+    "volumes": lambda: SharedStatistics(VOLUMES, BATCH_NORM_3D, selection=(0, 1, 1, 0, 1)),
+    "weights": lambda: SharedStatistics(VOLUMES[0], WEIGHT_STANDARDIZATION, view="both"),
+    "groups of tokens": lambda: SharedStatistics(
+        FOUR_TOKENS.x.repeat(2, 2), GROUP_NORM_TOKEN.with_lengths(g=2), lengths=(4, 2)
+    ),
+    "letters": lambda: SharedStatistics(VOLUMES[0, 0, 0], Scheme("rows", "o i", stats="o")),
+    "a vector": lambda: SharedStatistics(VOLUMES[0, 0, 0, 0], Scheme("all", "n", stats="")),
     "chinese": lambda: SharedStatistics(FEATURE_MAPS.x, language="zh", selection=(0, 0, 0, 1)),
 }
 

@@ -4,7 +4,14 @@ A layer is told apart from its neighbors by the axes that *index* its statistics
 in einops notation, one letter an axis: ``n`` sample, ``c`` channel, ``h`` row, ``w`` column,
 ``t`` token or time step, ``d`` feature, ``l`` position, ``g`` group, ``k`` channel within a group.
 BatchNorm2d, for one, has the cells ``n c h w`` and statistics indexed by ``c``: it averages over
-``n``, ``h`` and ``w``, and has one mean and one variance per ``c``.
+``n``, ``h`` and ``w``, and has one mean and one variance per ``c``. Any other letter will do, too.
+
+`LAYERS` are those of the book, which its widgets offer; `MORE_LAYERS` have a name, by which they
+are known when a reader ticks axes. A layer that is in neither is described in the same way:
+
+>>> standardized = Scheme("weight standardization", "o i h w", stats="o")
+>>> standardized.summary
+'average over i, h, w → one (μ, σ²) per o'
 
 Examples
 --------
@@ -26,15 +33,23 @@ GROUP_NORM_1                   n c h w     n
 INSTANCE_NORM_2D               n c h w     n c
 LAYER_NORM_TOKEN               n t d       n t
 RMS_NORM                       n t d       n t
+BATCH_NORM_PER_STEP_SHARED     n t d       t d
+LAYER_NORM_SEQUENCE            n t d       n
+LAYER_NORM_LENGTH              n d l       n
+LAYER_NORM_FEATURES            n d l       n l
+LAYER_NORM_WIDTH               n c h w     n c h
 """
 
 import re
 from dataclasses import dataclass, replace
 from math import prod
 from numbers import Integral
+from string import ascii_lowercase
 
 import numpy as np
 from einops import rearrange
+
+from normbook.core.code_line import numpy_line, pytorch_line
 
 AXIS_NAMES = {
     "n": "sample",
@@ -46,9 +61,11 @@ AXIS_NAMES = {
     "l": "position",
     "g": "group",
     "k": "channel within the group",
+    "o": "output channel",
+    "i": "input channel",
 }
 
-_TOKEN = re.compile(r"\([a-z](?: [a-z])+\)|[a-z]")
+_TOKEN = re.compile(r"\([a-z](?: [a-z])+\)|[a-z1]")
 
 
 @dataclass(frozen=True)
@@ -61,7 +78,8 @@ class Scheme:
     cells : the axes of its input in order, ``"n c h w"``. Parentheses split an axis, as in
         ``"n (g k) h w"``, where the channels are ``g`` groups of ``k``.
     stats : the axes that index the mean and the variance; it averages over all the others.
-    params : the axes that index gamma and beta; empty for a layer that has none.
+    params : the axes that index gamma and beta; empty for a layer that has none, and ``"1"``, as
+        einops writes an axis of length 1, for one gamma (and beta) that all cells share.
     running : the axes that index the running statistics; empty for a layer that keeps none.
     mask : the axes that index its boolean mask; empty means all of ``cells``.
     centered : whether the mean is subtracted. If not (RMSNorm), there is no beta either.
@@ -69,10 +87,12 @@ class Scheme:
     lengths : lengths that the shape of the input can't tell, such as the number of groups.
     torch : the PyTorch line for it, with ``{c}`` for the length of axis c and ``{eps}`` for eps.
     torch_eps : the eps that this PyTorch layer takes when none is given.
+    names : what letters stand for, where it isn't what `AXIS_NAMES` says: ``(("t", "frame"),)``.
 
     Raises
     ------
-    ValueError : an axis is named twice in `cells`, or another field names one not in `cells`.
+    TypeError : `cells` or another field of axes is not a string.
+    ValueError : `cells` is empty or names an axis twice, or another field names one not in it.
 
     Examples
     --------
@@ -96,11 +116,15 @@ class Scheme:
     lengths: tuple[tuple[str, int], ...] = ()
     torch: str = ""
     torch_eps: float | None = 1e-5
+    names: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self):
         for field in ("cells", "stats", "params", "running", "mask"):
             indices = getattr(self, field)
-            if " ".join(_TOKEN.findall(indices)) != indices:
+            if not isinstance(indices, str):
+                raise TypeError(f"{field} is {indices!r}; expected a string of axes")
+            well_formed = " ".join(_TOKEN.findall(indices)) == indices
+            if not well_formed or (field == "cells" and (not indices or "1" in indices)):
                 raise ValueError(
                     f"{field}={indices!r}: expected one-letter axes with single spaces between, "
                     "such as 'n c h w' or 'n (g k) h w'"
@@ -113,11 +137,13 @@ class Scheme:
                         f"{field}={indices!r} names the axis {axis!r}, "
                         f"which is not in cells={self.cells!r}"
                     )
+        for field in ("lengths", "names"):
+            for axis, _ in getattr(self, field):
+                if axis not in self.axes:
+                    raise ValueError(
+                        f"{field} name the axis {axis!r}, which is not in cells={self.cells!r}"
+                    )
         for axis, length in self.lengths:
-            if axis not in self.axes:
-                raise ValueError(
-                    f"lengths name the axis {axis!r}, which is not in cells={self.cells!r}"
-                )
             if not isinstance(length, Integral) or length < 1:
                 raise ValueError(
                     f"the length of axis {axis!r} is {length!r}; expected an integer, at least 1"
@@ -135,12 +161,22 @@ class Scheme:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The names of all axes, a split axis as its parts: ``("n", "g", "k", "h", "w")``."""
+        """The letters of all axes, a split axis as its parts: ``("n", "g", "k", "h", "w")``."""
         return axes_of(self.cells)
 
     @property
+    def tokens(self) -> tuple[str, ...]:
+        """The axes of the input as `cells` writes them: ``("n", "(g k)", "h", "w")``."""
+        return tuple(_TOKEN.findall(self.cells))
+
+    @property
+    def own_names(self) -> dict[str, str]:
+        """What letters stand for here and not in `AXIS_NAMES`; ``d`` beside ``h`` is a depth."""
+        return ({"d": "depth"} if {"d", "h"} <= set(self.axes) else {}) | dict(self.names)
+
+    @property
     def averaged(self) -> tuple[str, ...]:
-        """The names of the axes that are averaged over: all that do not index the statistics."""
+        """The letters of the axes that are averaged over: all that do not index the statistics."""
         return tuple(axis for axis in self.axes if axis not in axes_of(self.stats))
 
     @property
@@ -153,8 +189,7 @@ class Scheme:
         """What is averaged and what is kept: ``average over n, h, w → one (μ, σ²) per c``."""
         over = ", ".join(self.averaged) or "nothing"
         pair = "(μ, σ²)" if self.centered else "mean square"
-        per = ", ".join(axes_of(self.stats))
-        return f"average over {over} → one {pair}" + (f" per {per}" if per else " for all cells")
+        return f"average over {over} → one {pair} {per(self.stats)}"
 
     def axis_lengths(self, shape: tuple[int, ...]) -> dict[str, int]:
         """The length of every axis for an input of this shape, ``{"n": 2, "c": 3, ...}``.
@@ -169,15 +204,14 @@ class Scheme:
         >>> GROUP_NORM.with_lengths(g=2).axis_lengths((1, 6, 5, 5))
         {'n': 1, 'g': 2, 'k': 3, 'h': 5, 'w': 5}
         """
-        tokens = _TOKEN.findall(self.cells)
-        if len(shape) != len(tokens):
+        if len(shape) != len(self.tokens):
             raise ValueError(
                 f"x has {len(shape)} axes, shape {tuple(shape)}; "
-                f"{self.name} expected {len(tokens)}: {self.cells}"
+                f"{self.name} expected {len(self.tokens)}: {self.cells}"
             )
         fixed = dict(self.lengths)
         lengths = {}
-        for token, length in zip(tokens, shape, strict=True):
+        for token, length in zip(self.tokens, shape, strict=True):
             parts = axes_of(token)
             unknown = [axis for axis in parts if axis not in fixed]
             known = prod(fixed[axis] for axis in parts if axis in fixed)
@@ -318,8 +352,8 @@ class Scheme:
         expected = self.shape_of(indices, shape)
         if tuple(mask.shape) != expected:
             raise ValueError(
-                f"mask has shape {tuple(mask.shape)}; {self.name} takes one value per "
-                f"{', '.join(axes_of(indices))}: expected {expected}"
+                f"mask has shape {tuple(mask.shape)}; {self.name} takes one value "
+                f"{per(indices)}: expected {expected}"
             )
         return mask
 
@@ -331,7 +365,7 @@ class Scheme:
         >>> print(LAYER_NORM.numpy((3, 5)))
         (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-05)
         """
-        return self._formula(shape, eps, masked, _NUMPY)
+        return numpy_line(self, shape, eps, masked)
 
     def pytorch(self, shape: tuple[int, ...], eps: float = 1e-5, masked: bool = False) -> str:
         """The line of PyTorch that computes the normalized `x` (and `mask`, if masked).
@@ -345,42 +379,7 @@ class Scheme:
         >>> print(GROUP_NORM.with_lengths(g=2).pytorch((1, 6, 5, 5), eps=1e-3))
         nn.GroupNorm(2, 6, eps=0.001)(x)
         """
-        if masked or not self.torch:
-            return self._formula(shape, eps, masked, _TORCH_MASKED if masked else _TORCH)
-        lengths = self.axis_lengths(shape)
-        lengths |= {
-            "".join(axes_of(token)): prod(lengths[axis] for axis in axes_of(token))
-            for token in _TOKEN.findall(self.cells)
-        }
-        return self.torch.format(eps="" if eps == self.torch_eps else f", eps={eps}", **lengths)
-
-    def _formula(self, shape, eps, masked, dialect):
-        lengths = self.axis_lengths(shape)
-        over = self.averaged_positions
-        x, first = "x", "x"
-        if "(" in self.cells:
-            split = f"reshape({', '.join(str(lengths[axis]) for axis in self.axes)})"
-            x, first = "s", f"(s := x.{split})"
-
-        def average(what, cells):
-            where = dialect["where"] if masked else ""
-            axes = over[0] if len(over) == 1 else over
-            return dialect[what].format(x=cells, over=axes, where=where)
-
-        if not over:  # torch reads an empty tuple as all axes: write the one-cell average out
-            top, bottom = (f"({first} - {x})", f"0 * {x}") if self.centered else (first, f"{x}**2")
-        elif self.centered:
-            top, bottom = f"({first} - {average('mean', x)})", average("var", x)
-        else:
-            top, bottom = first, average("mean", f"({x}**2)")
-        line = f"{top} / {dialect['module']}.sqrt({bottom} + {eps})"
-        if masked:
-            indexed = axes_of(self.mask or self.cells)
-            mask = f"mask[{', '.join(':' if axis in indexed else 'None' for axis in self.axes)}]"
-            if "None" not in mask:
-                mask = f"mask.{split}" if "(" in self.cells else "mask"
-            line = f"{dialect['module']}.where(m := {mask}, {line}, 0)"
-        return f"({line}).reshape(x.shape)" if "(" in self.cells else line
+        return pytorch_line(self, shape, eps, masked)
 
 
 def axes_of(indices: str) -> tuple[str, ...]:
@@ -394,23 +393,16 @@ def axes_of(indices: str) -> tuple[str, ...]:
     return tuple(re.findall("[a-z]", indices))
 
 
-_NUMPY = {
-    "module": "np",
-    "mean": "{x}.mean({over}, keepdims=True{where})",
-    "var": "{x}.var({over}, keepdims=True{where})",
-    "where": ", where=m",
-}
-_TORCH = {
-    "module": "torch",
-    "mean": "{x}.mean({over}, keepdim=True)",
-    "var": "{x}.var({over}, correction=0, keepdim=True)",
-}
-_TORCH_MASKED = {
-    "module": "torch",
-    "mean": "torch.masked.mean({x}, {over}, keepdim=True{where})",
-    "var": "torch.masked.var({x}, {over}, unbiased=False, keepdim=True{where})",
-    "where": ", mask=m",
-}
+def per(indices: str) -> str:
+    """What is indexed, in words: ``per c, h, w``, or ``for all cells`` if by nothing.
+
+    Examples
+    --------
+    >>> per("n (g k)"), per("")
+    ('per n, g, k', 'for all cells')
+    """
+    axes = ", ".join(axes_of(indices))
+    return f"per {axes}" if axes else "for all cells"
 
 
 # The table: one row, one layer.
@@ -431,6 +423,36 @@ INSTANCE_NORM_1D = Scheme("InstanceNorm1d", "n d l", stats="n d", params="d", ru
 INSTANCE_NORM_2D = Scheme("InstanceNorm2d", "n c h w", stats="n c", params="c", running="c", optional=True, torch="nn.InstanceNorm2d({c}{eps})(x)")
 LAYER_NORM_TOKEN = Scheme("LayerNorm per token", "n t d", stats="n t", params="d", mask="n t", torch="nn.LayerNorm({d}{eps})(x)")
 RMS_NORM = Scheme("RMSNorm", "n t d", stats="n t", params="d", mask="n t", centered=False, torch="nn.RMSNorm({d}{eps})(x)", torch_eps=None)
+
+LAYERS = tuple(v for v in list(globals().values()) if isinstance(v, Scheme))
+
+# Not offered, but known by name when a reader ticks axes.
+BATCH_NORM_PER_STEP_SHARED = Scheme("BatchNorm per time step, shared γ, β", "n t d", stats="t d", params="d", running="t d", mask="n t", torch="nn.BatchNorm1d({t} * {d}{eps}, affine=False)(x.flatten(1)).view_as(x)")
+LAYER_NORM_SEQUENCE = Scheme("LayerNorm over T, D", "n t d", stats="n", params="t d", mask="n t", torch="nn.LayerNorm([{t}, {d}]{eps})(x)")
+LAYER_NORM_LENGTH = Scheme("LayerNorm over D, L", "n d l", stats="n", params="d l", torch="nn.LayerNorm([{d}, {l}]{eps})(x)")
+LAYER_NORM_FEATURES = Scheme("LayerNorm over channels", "n d l", stats="n l", params="d", torch="nn.LayerNorm({d}{eps})(x.mT).mT")
+INSTANCE_NORM_1D = Scheme("InstanceNorm1d", "n d l", stats="n d", params="d", running="d", optional=True, torch="nn.InstanceNorm1d({d}{eps})(x)")
+LAYER_NORM_WIDTH = Scheme("LayerNorm over W only", "n c h w", stats="n c h", params="w", torch="nn.LayerNorm({w}{eps})(x)")
 # fmt: on
 
-LAYERS = tuple(value for value in list(globals().values()) if isinstance(value, Scheme))
+MORE_LAYERS = tuple(v for v in list(globals().values()) if isinstance(v, Scheme))[len(LAYERS) :]
+
+
+def layout_of(scheme: Scheme) -> str:
+    """One letter for every axis of the input, split or not: ``n c h w`` for group norm.
+
+    A split axis takes the letter that a layer of the book gives it, if one does.
+
+    Examples
+    --------
+    >>> layout_of(GROUP_NORM), layout_of(Scheme("by tokens", "n t (g k)", stats="n t g"))
+    ('n c h w', 'n t d')
+    """
+    layout, known = scheme.cells, {layer.cells for layer in LAYERS}
+    for token in scheme.tokens:
+        if len(token) > 1:
+            taken = {*scheme.axes, *axes_of(layout)}
+            free = [a for a in "c" + ascii_lowercase if a not in taken]
+            whole = [layout.replace(token, letter) for letter in free]
+            layout = next((pattern for pattern in whole if pattern in known), whole[0])
+    return layout

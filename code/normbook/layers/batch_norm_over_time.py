@@ -5,14 +5,12 @@ takes part in nothing and comes out as 0. gamma, beta and running statistics hav
 convention (`torch.nn.BatchNorm1d`). torch.jit.script and torch.fx.symbolic_trace raise an error.
 """
 
-from dataclasses import replace
-
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from normbook.core.normalize import normalize
-from normbook.core.scheme import BATCH_NORM_PER_STEP
+from normbook.core.scheme import BATCH_NORM_PER_STEP_SHARED
 from normbook.layers.norms import BatchNorm1d
 from normbook.layers.recurrent_base import (
     check_bool,
@@ -20,8 +18,6 @@ from normbook.layers.recurrent_base import (
     check_positive,
     check_tensor,
 )
-
-_PER_STEP = replace(BATCH_NORM_PER_STEP, params="d")
 
 
 class BatchNormPerStep(nn.modules.batchnorm._BatchNorm):
@@ -98,13 +94,15 @@ class BatchNormPerStep(nn.modules.batchnorm._BatchNorm):
         if self.training or self.running_mean is None:
             self._check_steps(steps, self.num_steps, f"num_steps={self.num_steps}")
             self._check_counts(steps, counts)
-            output, used = normalize(x, _PER_STEP, *affine, mask=mask)
+            output, used = normalize(x, BATCH_NORM_PER_STEP_SHARED, *affine, mask=mask)
             if self.running_mean is not None:
                 self._update_running(slice(steps.start, steps.stop), used)
         else:
             indices = self._trained(steps)
             running = self.running_mean[indices], self.running_var[indices]
-            output, _ = normalize(x, _PER_STEP, *affine, mask=mask, running=running)
+            output, _ = normalize(
+                x, BATCH_NORM_PER_STEP_SHARED, *affine, mask=mask, running=running
+            )
         return F.pad(output, (0, 0, 0, input.shape[1] - x.shape[1]))
 
     def _check_dtype(self, input):

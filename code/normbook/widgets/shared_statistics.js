@@ -1,12 +1,12 @@
 // The front end of SharedStatistics: a tensor whose cells show who shares a mean and a variance.
 // First the arithmetic, pure and exported, so that tests can hold it to PyTorch's numbers;
 // then what is written (formulas, code); then what is drawn. A "scheme" is the description that
-// normbook.scheme.Scheme holds; all words come from Python.
+// normbook.core.scheme.Scheme holds; all words come from Python.
 
 // ---- Arithmetic. Tensors are flat, row-major; a group or parameter is told by its number.
 
 export const axesOf = (pattern) => pattern.match(/[a-z]/g) ?? [];
-const tokensOf = (pattern) => pattern.match(/\([a-z ]+\)|[a-z]/g) ?? [];
+const tokensOf = (pattern) => pattern.match(/\([a-z ]+\)|[a-z1]/g) ?? [];
 const times = (length, make) => Array.from({ length }, (_, i) => make(i));
 const product = (numbers) => numbers.reduce((a, b) => a * b, 1);
 
@@ -25,15 +25,15 @@ function shapeOf(scheme, indices, shape) {
   return tokensOf(indices).map((token) => product(axesOf(token).map((a) => lengths[a])));
 }
 
-/** The row-major number that the axes `indices` give every cell, and how many numbers there are. */
-export function numbering(scheme, indices, shape) {
+/** The row-major number that the axes `indices` give each of these cells, and how many numbers there are. */
+export function numbering(scheme, indices, shape, cells = times(product(shape), (i) => i)) {
   const lengths = lengthsOf(scheme, shape), axes = axesOf(scheme.cells).reverse(), steps = {};
   let size = 1;
   for (const a of axesOf(indices).reverse()) {
     steps[a] = size;
     size *= lengths[a];
   }
-  const of = Int32Array.from({ length: product(shape) }, (_, i) => {
+  const of = Int32Array.from(cells, (i) => {
     let number = 0;
     for (const a of axes) {
       number += (i % lengths[a]) * (steps[a] ?? 0);
@@ -167,9 +167,10 @@ export function gradientLine({ same, hat, source, m, variance, eps, gamma, dy, c
   });
 }
 
-/** How to shape a parameter indexed by `indices` so that it broadcasts against x. */
+/** How to index what is indexed by `indices`, so that it broadcasts. */
+const marks = (tokens, indices) => tokens.map((t) => (axesOf(t).some((a) => indices.includes(a)) ? ":" : "None"));
 function placed(name, indices, scheme) {
-  const kept = tokensOf(scheme.cells).map((t) => (axesOf(t).some((a) => indices.includes(a)) ? ":" : "None"));
+  const kept = marks(tokensOf(scheme.cells), indices);
   while (kept[0] === "None") kept.shift();
   return kept.includes("None") ? `${name}[${kept.join(", ")}]` : name;
 }
@@ -199,7 +200,7 @@ export function code(scheme, shape, { eps = 1e-5, masked = false, affine = false
       placed("running_var", scheme.running, scheme)];
     let line = `${top} / ${module}.sqrt(${bottom} + ${e})`;
     if (masked) {
-      const index = axes.map((a) => (!scheme.mask || scheme.mask.includes(a) ? ":" : "None"));
+      const index = marks(axes, scheme.mask || scheme.cells);
       const mask = index.includes("None") ? `mask[${index.join(", ")}]` : split ? `mask.${parts}` : "mask";
       line = `${module}.where(m := ${mask}, ${line}, 0)`;
     }
@@ -217,7 +218,7 @@ export function code(scheme, shape, { eps = 1e-5, masked = false, affine = false
 /** What PyTorch says instead of normalizing by groups of `count` cells, or "". */
 export function refusal({ torch, running, optional }, shape, count, eps) {
   const [n, t, d] = shape, groups = torch.startsWith("nn.GroupNorm");
-  if (!running && !groups) return "";
+  if (!torch || (!running && !groups)) return "";
   if (count * (groups ? n : 1) > 1) { // group norm looks at all samples together
     return groups || optional || eps ? "" : "ValueError: batch_norm eps must be positive during training, but got 0.0";
   }
@@ -230,7 +231,9 @@ export function refusal({ torch, running, optional }, shape, count, eps) {
 
 function check(get) {
   const strings = (...all) => all.every((v) => typeof v === "string"), maybe = (fits) => (v) => v === null || fits(v);
-  const whole = (v, from, to = Infinity) => Number.isInteger(v) && v >= from && v <= to;
+  const within = (v, from, to = Infinity) => Number.isFinite(v) && v >= from && v <= to;
+  const whole = (v, from, to) => Number.isInteger(v) && within(v, from, to);
+  const oneOf = (...all) => (v) => all.includes(v);
   const number = (v) => Number.isFinite(v) || /^(NaN|-?Infinity)$/.test(v);
   const full = get("values")?.shape, layout = get("cells"), scheme = get("scheme"), axes = axesOf(`${layout}`);
   const index = (v) => v.length === axes.length && v.every((k, axis) => whole(k, 0, full[axis] - 1));
@@ -238,13 +241,14 @@ function check(get) {
     data.length === product(expected) && data.every(allowed);
   const isScheme = (s) => {
     const known = axesOf(s.cells), indices = [s.stats, s.params, s.running, s.mask].map(axesOf);
-    return strings(s.name, s.torch) && s.cells.replace("(g k)", "c") === layout && s.lengths.every(([a]) => known.includes(a)) &&
+    const unsplit = tokensOf(s.cells).map((token, i) => (token[1] ? axes[i] : token)).join(" ");
+    return strings(s.name, s.torch) && unsplit === layout && s.lengths.every(([a]) => known.includes(a)) &&
       indices.every((all) => all.every((a, i) => known.includes(a) && all.indexOf(a) === i)) &&
       Object.values(lengthsOf(s, full)).every((n) => whole(n, 1));
   };
   const by = (indices, allowed) => maybe((v) => indices() && holds(v, shapeOf(scheme, indices(), full), allowed));
   const fits = {
-    cells: (v) => Object.hasOwn(LAYOUTS, v),
+    cells: strings,
     values: (v) => full.length === axes.length && full.every((n) => whole(n, 1)) && holds(v, full),
     scheme: isScheme,
     layers: (v) => v.every(isScheme),
@@ -255,14 +259,14 @@ function check(get) {
     running_mean: by(() => scheme.running),
     running_var: by(() => scheme.running, (v) => number(v) && !(v < 0)),
     selection: maybe(index),
-    eps: (v) => Number.isFinite(v) && v >= 0,
-    momentum: (v) => Number.isFinite(v) && v >= 0 && v <= 1,
+    eps: (v) => within(v, 0),
+    momentum: (v) => within(v, 0, 1),
     upstream: Number.isFinite,
     batches: (v) => v.every((n) => whole(n, 0)),
     batch: (v) => whole(v, 1, full[0]),
-    mode: (v) => ["train", "eval"].includes(v),
-    view: (v) => [...VIEWS, "gradient", "both"].includes(v),
-    share: (v) => ["statistics", "parameters"].includes(v),
+    mode: oneOf("train", "eval"),
+    view: oneOf(...VIEWS, "gradient", "both"),
+    share: oneOf("statistics", "parameters"),
     label: strings,
     controls: (v) => strings(...v),
     prompt: maybe(({ cell, value }) => index(cell) && Number.isFinite(value)),
@@ -282,8 +286,6 @@ function check(get) {
 // ---- The drawing
 
 const VIEWS = ["raw", "centered", "squared", "normalized", "output"];
-// The axis that tells a block (a sample), a map within it, a row and a column within the map.
-const LAYOUTS = { "n c h w": "nchw", "n t d": "ntd-", "n d l": "n-dl", "n d": "--nd" };
 const MAX_WIDTH = 38, SMALLEST = 8; // px: of a cell, and of a font that can be read
 
 const h = (tag, props = {}, ...children) => {
@@ -314,18 +316,21 @@ async function render({ model, el, host, signal }) {
   const initial = Object.fromEntries(("values scheme mask selection eps gamma beta running_mean running_var batches batch " +
     "mode view share upstream").split(" ").map((key) => [key, get(key)]));
   const wanted = get("controls");
-  const full = get("values").shape, layout = get("cells"), layers = get("layers");
-  const [BLOCK, MAP, ROW, COLUMN] = LAYOUTS[layout], axes = axesOf(layout);
+  const full = get("values").shape, layout = get("cells"), layers = get("layers"), axes = axesOf(layout);
+  // The last two axes are the rows and columns of a map; the one before them tells the maps of a
+  // block, all others the blocks. Tokens stand side by side, with their features below them.
+  const drawn = [...axes];
+  if (axes.length === 3) drawn.splice(axes[1] === "t" ? 3 : 1, 0, "");
+  const [COLUMN, ROW = "", MAP = "", ...rest] = drawn.reverse(), BLOCK = `${rest.reverse()}`;
   // `edited`: the values before the last edit, to tell which outputs it moves.
-  let S, hover = null, focus = null, edited = null, moved = [], cells = [], places, members, outlines, boxes, fitted, built;
+  let S, hover = null, focus = null, edited = null, moved = [], cells = [], places, members, outlines, boxes, fitted, built, entry; // the tab stop
 
   // ---- What follows from the model
 
   function solve(values) {
     const scheme = get("scheme"), shape = [get("batch"), ...full.slice(1)], size = product(shape);
     const x = Float64Array.from(values.slice(0, size), Number), eps = get("eps");
-    const perSample = get("mask") && product(get("mask").shape) / full[0];
-    const mask = get("mask") && list("mask").slice(0, perSample * shape[0]);
+    const mask = list("mask")?.slice(0, (product(get("mask").shape) / full[0]) * shape[0]);
     const groups = groupsOf(scheme, shape, mask), own = moments(x, groups, scheme.centered);
     const params = scheme.params ? numbering(scheme, scheme.params, shape) : null;
     const tracks = scheme.running && !scheme.optional, constant = !!tracks && get("mode") === "eval";
@@ -375,11 +380,12 @@ async function render({ model, el, host, signal }) {
     return index && index[0] < get("batch") ? flat(index) : null;
   };
   const current = () => hover ?? focus ?? pinned();
-  const along = (i, a) => (a === "g" ? Math.floor(indexOf(i)[1] / lengthsOf(S.scheme, S.shape).k)
-    : indexOf(i)[axes.indexOf(a)]);
-  const where = (i, indices = layout) =>
-    axesOf(indices).map((a) => `${words.axes[a]} ${along(i, a)}`).join(words.comma) || t("all");
-  const paramAxes = () => S.scheme.params.replace("(g k)", "c");
+  const at = (i, indices) => axesOf(indices).map((a) => { // as `where`, but "" for no axis
+    const axis = axes.indexOf(a), k = axis < 0 ? numbering(S.scheme, a, S.shape, [i]).of : indexOf(i)[axis];
+    return words.axes[a] ? `${words.axes[a]} ${k}` : `${a}=${k}`;
+  }).join(words.comma);
+  const where = (i, indices = layout) => at(i, indices) || t("all");
+  const paramAxes = () => S.scheme.params.replace(/\(.*?\)/g, (token) => axes[tokensOf(S.scheme.cells).indexOf(token)]);
   const value = (i, view) => {
     const centered = S.x[i] - S.used.mean[S.groups.of[i]];
     return { raw: S.x[i], centered, squared: centered ** 2, normalized: S.hat[i], output: S.y[i], gradient: S.dx?.[i] }[view];
@@ -451,18 +457,23 @@ async function render({ model, el, host, signal }) {
   // ---- Controls: each an element, and how to bring it up to date
 
   const nameOf = (scheme) => words.layers[`${scheme.name} (${scheme.cells})`] ?? words.layers[scheme.name] ?? scheme.name;
-  const same = (a, b) => a.name === b.name && a.cells === b.cells && a.stats === b.stats;
-  const divisors = times(full[1], (i) => i + 1).filter((g) => full[1] % g === 0);
+  const same = (a, b, third = "name") => ["cells", "stats", third].every((key) => a[key] === b[key]);
+  // The axis that is split: the letter of its groups, and how many there may be.
+  const splitOf = ({ cells, stats }) => {
+    const tokens = tokensOf(cells), at = tokens.findIndex((token) => token[1]), parts = axesOf(tokens[at] ?? "");
+    return [parts.find((a) => stats.includes(a)) ?? parts[0], times(full[at], (i) => i + 1).filter((k) => !(full[at] % k))];
+  };
   function choose(scheme) {
-    if (scheme.cells.includes("(") && !scheme.lengths.length) scheme = { ...scheme, lengths: [["g", divisors[1] ?? 1]] };
+    const [g, counts] = splitOf(scheme);
+    if (g && !scheme.lengths[0]) scheme = { ...scheme, lengths: [[g, counts[1] ?? 1]] };
     tell("");
     set({ scheme, gamma: null, beta: null, running_mean: null, running_var: null, batches: [], mode: "train" });
   }
   function average(over) { // over these axes: a layer with a name if there is one
     const kept = axes.filter((a) => !over.includes(a)).join(" ");
     choose([...layers, ...get("named")].find((l) => l.centered && l.cells === layout && l.stats === kept) ?? {
-      name: t("no_name"), cells: layout, stats: kept, params: "", running: "", mask: layout === "n t d" ? "n t" : "",
-      centered: true, optional: false, lengths: [], torch: "", torch_eps: 1e-5,
+      ...S.scheme, name: t("no_name"), cells: layout, stats: kept, params: "", running: "", centered: true, optional: false,
+      lengths: [], torch: "",
     });
   }
   const parameter = (name) => number((v) => { // of the current cell
@@ -491,7 +502,7 @@ async function render({ model, el, host, signal }) {
     average(axes.filter((_, i) => boxesOf[i].checked)) }));
   const choice = (values, apply) => h("select", { onchange: (event) => apply(Number(event.target.value)) },
     ...values.map((value) => h("option", { value, textContent: value })));
-  const named = h("b"), counts = choice(divisors, (g) => choose({ ...S.scheme, lengths: [["g", g]] }));
+  const named = h("b"), counts = choice([], (n) => choose({ ...S.scheme, lengths: [[splitOf(S.scheme)[0], n]] }));
   const groupField = labelled(t("number_of_groups"), counts);
   const running = h("span", { className: "ss-soft" });
   const modes = pills(t("mode"), [["train", t("train")], ["eval", t("eval")]], (mode) => set({ mode }));
@@ -517,15 +528,17 @@ async function render({ model, el, host, signal }) {
     axes: {
       element: h("div", { className: "ss-axes" },
         h("fieldset", {}, h("legend", {}, t("average_over")), ...axes.map((a, i) =>
-          h("label", { className: "ss-field" }, boxesOf[i], h("b", {}, a), words.axes[a]))), groupField, named),
+          h("label", { className: "ss-field" }, boxesOf[i], h("b", {}, a), words.axes[a] ?? ""))), groupField, named),
       update() {
-        const grouped = S.scheme.cells.includes("(");
-        axes.forEach((a, i) => {
-          boxesOf[i].checked = !S.scheme.stats.includes(a) && !(grouped && a === "c");
-          boxesOf[i].indeterminate = grouped && a === "c";
+        tokensOf(S.scheme.cells).forEach((token, i) => {
+          const kept = axesOf(token).map((a) => S.scheme.stats.includes(a)), some = kept.includes(true);
+          boxesOf[i].checked = !some;
+          boxesOf[i].indeterminate = some && kept.includes(false);
         });
-        groupField.hidden = !grouped;
-        if (grouped) counts.value = lengthsOf(S.scheme, full).g;
+        const [g, all] = splitOf(S.scheme);
+        groupField.hidden = !g;
+        counts.replaceChildren(...choice(all).children);
+        counts.value = lengthsOf(S.scheme, full)[g];
         say(named, layers.some((l) => same(l, S.scheme)) ? "" : `→ ${nameOf(S.scheme)}`);
       },
     },
@@ -600,6 +613,7 @@ async function render({ model, el, host, signal }) {
     },
     reset: { element: button(t("reset"), () => { edited = hover = null; tell(""); set(initial); }) },
   };
+  CONTROLS.batch.element.hidden = axes[0] !== "n";
   const unseen = (g) => S.constant && get("batches").some(Boolean) && !get("batches")[g];
   const refused = () => (S.mask ? "" : refusal(S.scheme, S.shape, S.own.count[0], S.eps));
 
@@ -616,9 +630,9 @@ async function render({ model, el, host, signal }) {
 
   // ---- The tensor as cells, built anew only when its shape changes
 
-  const length = (axis) => (axis === "-" ? 1 : S.shape[axes.indexOf(axis)]);
-  const heading = (axis, i) => (/[hw-]/.test(axis) ? "" : `${words.axes[axis]} ${i}`);
-  const ragged = layout === "n t d" && get("mask");
+  const length = (indices) => product(axesOf(indices).map((a) => S.shape[axes.indexOf(a)]));
+  const columnName = words.axes[COLUMN] ?? COLUMN;
+  const ragged = get("mask") && !COLUMN && get("scheme").mask === `${axes[0]} t`;
   const lengthOf = (n) => list("mask").slice(n * full[1], (n + 1) * full[1]).reduce((a, b) => a + b, 0);
   const lengthFields = [];
 
@@ -629,22 +643,23 @@ async function render({ model, el, host, signal }) {
     places = []; // by row and column of all
     lengthFields.length = 0;
     grid.replaceChildren(...times(B, (b) => {
-      const name = BLOCK === "-" ? get("label") || t("widget") : `${words.axes.n} ${b}`;
+      const name = at(b * M * R * C, BLOCK) || get("label") || t("widget");
       const maps = times(M, (m) => {
+        const heading = at((b * M + m) * R * C, MAP);
         const map = h("div", { className: "ss-map", role: "rowgroup" }, ...times(R, (r) =>
           h("div", { className: "ss-row", role: "row" },
-            ...(MAP === "-" ? [h("span", { className: "ss-rowhead", "aria-hidden": "true" }, heading(ROW, r))] : []),
+            ...(MAP ? [] : [h("span", { className: "ss-rowhead", "aria-hidden": "true" }, at((b * R + r) * C, ROW))]),
             ...times(C, (c) => {
               const cell = h("div", { tabIndex: -1, role: "gridcell" }), x = m * C + c, y = b * R + r;
               (places[y] ??= [])[x] = cell;
               return Object.assign(cell, { x, y, index: cells.push(cell) - 1 });
             }))));
-        if (MAP !== "-") map.setAttribute("aria-label", heading(MAP, m));
-        map.prepend(h("div", { className: MAP === "-" ? "ss-heads" : "ss-head", "aria-hidden": "true" }, ...(MAP === "-"
-          ? times(C + 1, (i) => h("span", {}, i ? i - 1 : words.axes[COLUMN])) : [heading(MAP, m)])));
+        if (MAP) map.setAttribute("aria-label", heading);
+        map.prepend(h("div", { className: MAP ? "ss-head" : "ss-heads", "aria-hidden": "true" }, ...(MAP ? [heading]
+          : times(C + 1, (i) => h("span", {}, i ? i - 1 : columnName)))));
         return map;
       });
-      const block = h("div", { className: "ss-block" }, ...(BLOCK === "-" ? [] : [h("div", { className: "ss-side" }, ragged ? t("length", { sample: name }) : name)]),
+      const block = h("div", { className: "ss-block" }, h("div", { className: "ss-side", hidden: !BLOCK }, ragged ? t("length", { sample: name }) : name),
         h("div", { className: "ss-maps", role: "grid", "aria-label": name }, ...maps));
       if (ragged) {
         const fields = [number((v) => setLength(b, v), { min: 0, max: full[1], whole: true }, { size: 2 }),
@@ -662,25 +677,25 @@ async function render({ model, el, host, signal }) {
     }
     built = String(S.shape);
     fitted = "";
-    cells[0].tabIndex = 0;
+    (entry = cells[0]).tabIndex = 0;
   }
 
   function setLength(n, to) {
-    const mask = list("mask");
-    for (let step = 0; step < full[1]; step++) mask[n * full[1] + step] = +(step < to);
+    const data = list("mask"), from = n * full[1], end = from + to;
     tell("");
-    set({ mask: { shape: full.slice(0, 2), data: mask } });
+    set({ mask: { shape: full.slice(0, 2), data: data.fill(1, from, end).fill(0, end, from + full[1]) } });
   }
 
   // The largest cells that hold the text, with as many maps in a row as fit.
   function fit(now) {
     const room = stage.clientWidth - 2, both = get("view") === "both";
-    const key = [room, now, both];
-    if (!room || fitted === String(key)) return;
-    fitted = String(key);
+    const key = `${[room, now, both]}`;
+    if (!room || fitted === key) return;
+    fitted = key;
     const [M, C] = [length(MAP), length(COLUMN)], across = M * C;
-    const narrow = room < 480, gap = layout === "n c h w" ? 12 : 4;
-    const side = (MAP === "-" ? 66 : 0) + (BLOCK === "-" || narrow ? 0 : 96);
+    const narrow = room < 480, gap = MAP && COLUMN ? 12 : 4;
+    const head = MAP ? 0 : (22 / 3) * Math.max(9, at(cells.length - 1, ROW).length, columnName.length);
+    const side = head + (BLOCK && !narrow ? 96 : 0);
     const largest = across <= 6 ? 72 : across <= 10 ? 48 : MAX_WIDTH;
     const attempt = (chars, k) => {
       const width = Math.min(largest, Math.floor((room - side - gap * (k - 1)) / (k * C)));
@@ -690,7 +705,7 @@ async function render({ model, el, host, signal }) {
     for (let k = M; best.font < SMALLEST && k; k--) best = attempt(now, Math.ceil(M / Math.ceil(M / k)));
     const hidden = best.font < SMALLEST;
     const width = Math.max(3, best.width), height = hidden ? Math.min(width, 24) : both ? 44 : Math.max(22, Math.min(28, width));
-    for (const [name, v] of Object.entries({ w: width, h: height, font: best.font, gap })) root.style.setProperty(`--${name}`, `${v}px`);
+    for (const [name, v] of Object.entries({ w: width, h: height, font: best.font, gap, head })) root.style.setProperty(`--${name}`, `${v}px`);
     root.style.setProperty("--k", best.k);
     const fits = { narrow, wrapped: best.k < M, tiny: hidden, two: both };
     for (const [name, on] of Object.entries(fits)) root.classList.toggle(`ss-${name}`, on);
@@ -729,7 +744,7 @@ async function render({ model, el, host, signal }) {
   // ---- Bringing everything up to date: after a change of the model, and after a mere move
 
   function texts(view) {
-    const wide = layout === "n d" && full[1] < 7, raw = view === "raw";
+    const wide = full.length < 3 && full.at(-1) < 7, raw = view === "raw";
     for (let decimals = wide ? 3 + raw : 2; ; decimals--) {
       const all = cells.map((_, i) => (S.groups.of[i] < 0 ? "" : brief(value(i, view), decimals)));
       if (decimals === 1 || !raw || all.every((s) => s.length < (wide ? 8 : 6))) return all;
@@ -742,7 +757,7 @@ async function render({ model, el, host, signal }) {
     compute();
     if (built !== String(S.shape)) build();
     const view = get("view"), all = texts(view === "both" ? "raw" : view), below = view === "both" && texts("normalized");
-    const most = (list) => list.reduce((a, s) => Math.max(a, s.length), 1);
+    const most = (list) => Math.max(1, ...list.map((s) => s.length));
     cells.forEach((cell, i) => {
       cell.className = S.groups.of[i] < 0 ? "ss-c ss-masked" : "ss-c";
       if (cell.look !== S.lit.of[i]) cell.style = look(cell.look = S.lit.of[i]);
@@ -759,15 +774,16 @@ async function render({ model, el, host, signal }) {
       [...grid.lastChild.lastChild.children].forEach((span, step) => say(span, String(all.filter((l) => l > step).length)));
     }
     const { scheme } = S, [pair, own] = pairs().map((p) => (p.includes(",") ? `(${p})` : p));
-    const others = get("named").filter((l) => !same(l, scheme) && ["cells", "stats", "centered"].every((k) => l[k] === scheme[k]));
+    const others = get("named").filter((l) => !same(l, scheme) && same(l, scheme, "centered"));
     // Where no boxes spell the axes out, the summary does.
-    const spelled = (axis) => (wanted.includes("axes") && axes.includes(axis) ? axis : t("axis", { axis, name: words.axes[axis] }));
+    const spelled = (axis) => (wanted.includes("axes") && axes.includes(axis) ? axis
+      : t("axis", { axis, name: words.axes[axis] ?? "" }).trim());
     const per = (indices) => axesOf(indices).map(spelled).join(", ");
     const over = per(axesOf(scheme.cells).filter((a) => !scheme.stats.includes(a)).join(" ")) || t("nothing");
     const parts = [t(scheme.stats ? "summary" : "summary_all", { over, per: per(scheme.stats), pair })];
     if (wanted.includes("share")) {
       const count = S.params?.size;
-      parts.push(h("br"), count ? t("parameters", { pair: own, per: per(paramAxes()), count }) : t("no_parameters"));
+      parts.push(h("br"), count ? t(paramAxes() === "1" ? "parameters_all" : "parameters", { pair: own, per: per(paramAxes()), count }) : t("no_parameters"));
     }
     const names = others.map(nameOf).join(words.comma);
     if (names) parts.push(h("br"), h("span", { className: "ss-soft" }, t("same_cells", { names })));
@@ -798,7 +814,7 @@ async function render({ model, el, host, signal }) {
     if (!size || size > 12) {
       return chips.replaceChildren(h("span", { className: "ss-soft" }, size ? t("many", { groups: members.filter((all) => all.length).length }) : t("no_parameters")));
     }
-    if (chips.childElementCount !== S.lit.size || !chips.querySelector("button")) {
+    if (chips.querySelectorAll("button").length !== size) {
       chips.replaceChildren(...members.map((_, g) => button("", () => {
         if (members[g].length) set({ selection: indexOf(members[g][0]) });
       }, { className: "ss-chip", style: look(g) })));
@@ -946,9 +962,8 @@ async function render({ model, el, host, signal }) {
     }),
     dblclick: onCell((i) => edit(i)),
     focusin: onCell((i) => {
-      grid.querySelectorAll('[role=gridcell][tabindex="0"]').forEach((cell) => (cell.tabIndex = -1));
-      focus = i;
-      cells[i].tabIndex = 0;
+      entry.tabIndex = -1;
+      (entry = cells[focus = i]).tabIndex = 0;
       point();
       clearTimeout(speaking);
       speaking = setTimeout(() => {

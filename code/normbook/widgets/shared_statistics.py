@@ -5,6 +5,7 @@ This half holds the data, the layers and the words, and refuses what is wrong. A
 """
 
 import html
+import re
 from dataclasses import asdict
 from math import inf, prod
 from numbers import Real
@@ -15,40 +16,24 @@ import anywidget
 import numpy as np
 import traitlets
 
-from normbook.core.scheme import LAYERS, Scheme, axes_of
+from normbook.core.scheme import LAYERS, MORE_LAYERS, Scheme, layout_of, per
 from normbook.page.figures import LOOKS, draw_sharing
 from normbook.widgets.translations import words_in
 
 MAX_CELLS = 4096
+PAIRS = ("lengths", "names")  # fields of a scheme that JSON holds as lists
 PICTURE_CELLS = 1024  # a static picture of more would be heavier than the page around it
-LAYOUTS = ("n c h w", "n t d", "n d l", "n d")
+GUESSED = {2: "n d", 3: "n t d", 4: "n c h w"}  # the axes of x, by how many there are
 # What can stand in front; whatever is not asked for waits under "more".
 CONTROLS = (
     "layers", "axes", "share", "mode", "batch", "steps", "gradient", "chips", "edit", "affine",
     "eps", "code", "reset",
 )  # fmt: skip
 
-# Layers that PyTorch has a name for, beside those of the book's table.
-# fmt: off
-# ruff: noqa: E501
-NAMED = (
-    Scheme("LayerNorm over T, D", "n t d", stats="n", params="t d", mask="n t", torch="nn.LayerNorm([{t}, {d}]{eps})(x)"),
-    Scheme("LayerNorm over D, L", "n d l", stats="n", params="d l", torch="nn.LayerNorm([{d}, {l}]{eps})(x)"),
-    Scheme("LayerNorm over channels", "n d l", stats="n l", params="d", torch="nn.LayerNorm({d}{eps})(x.mT).mT"),
-    Scheme("InstanceNorm1d", "n d l", stats="n d", params="d", running="d", optional=True, torch="nn.InstanceNorm1d({d}{eps})(x)"),
-    Scheme("LayerNorm over W only", "n c h w", stats="n c h", params="w", torch="nn.LayerNorm({w}{eps})(x)"),
-)
-# fmt: on
-
-
-def layout_of(scheme: Scheme) -> str:
-    """The axes of its input with split ones as one: ``n c h w`` for group norm."""
-    return scheme.cells.replace("(g k)", "c")
-
 
 def layers_for(layout: str) -> tuple[Scheme, ...]:
     """The layers with a name that take a tensor with these axes."""
-    return tuple(layer for layer in LAYERS + NAMED if layout_of(layer) == layout)
+    return tuple(layer for layer in LAYERS + MORE_LAYERS if layout_of(layer) == layout)
 
 
 _WORDED = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}  # JSON has no numbers for them
@@ -98,7 +83,38 @@ class Tensor(traitlets.TraitType):
 
 
 def _scheme_from_json(value, _widget=None):
-    return Scheme(**value | {"lengths": tuple((axis, length) for axis, length in value["lengths"])})
+    pairs = {key: tuple((axis, v) for axis, v in value.get(key, ())) for key in PAIRS}
+    return Scheme(**value | pairs)
+
+
+def _check_schemes(name, *given):
+    for scheme in given:
+        if not isinstance(scheme, Scheme):
+            raise TypeError(
+                f"{name}: {scheme!r:.80} is a {type(scheme).__name__}; expected a Scheme, such as "
+                "LAYER_NORM of normbook.core"
+            )
+
+
+def _mask_of(lengths, scheme, layout, shape):
+    """The mask of sequences of tokens with these lengths."""
+    if len(shape) != 3 or scheme.mask.split() != layout.split()[:2]:
+        raise ValueError(
+            "lengths are those of sequences of tokens: expected a scheme with one mask value for "
+            f"each of them, as cells='n t d' and mask='n t'; {scheme.name} has "
+            f"cells={scheme.cells!r} and mask={scheme.mask!r}"
+        )
+    lengths = np.asarray(lengths)
+    if lengths.shape != shape[:1] or (lengths < 0).any() or (lengths > shape[1]).any():
+        raise ValueError(
+            f"lengths is {lengths.tolist()}; expected {shape[0]} numbers from 0 to {shape[1]}"
+        )
+    return np.arange(shape[1]) < lengths[:, None]
+
+
+def _is_same(one, other):
+    """Whether it is the same layer, but for its lengths, as the front end decides it."""
+    return all(getattr(one, key) == getattr(other, key) for key in ("name", "cells", "stats"))
 
 
 def _schemes_to_json(schemes, _widget=None):
@@ -106,16 +122,17 @@ def _schemes_to_json(schemes, _widget=None):
 
 
 class SharedStatistics(anywidget.AnyWidget):
-    """A tensor of 2 to 4 axes whose cells light up with those that share their statistics.
+    """A tensor whose cells light up with those that share their statistics.
 
     Parameters
     ----------
     x : the tensor, anything that numpy reads as real numbers; at most 4,096 cells are drawn.
-    scheme : the layer shown at first; by default the first that takes a tensor of this rank.
-    cells : the axes of x where `scheme` doesn't tell: one of `LAYOUTS`.
+    scheme : the layer shown at first, with any axes; by default the first of `LAYERS` that takes x.
+    cells : the axes of x, such as ``"n d l"``, where `scheme` doesn't tell and 2, 3 or 4 axes are
+        not those of features, tokens or images.
     mask : True for a real cell: one value per n, t for tokens, else one per cell of x.
     lengths : of sequences of tokens, in place of `mask`; they can be changed by hand.
-    layers : those to choose from; by default all that have a name for these axes.
+    layers : those to choose from; by default those of `LAYERS` with these axes, and `scheme`.
     label : what the tensor is; read aloud and written above it.
     controls : the ones in front, of `CONTROLS`; the others wait under "more".
     prompt : a question to try at once, such as ``{"cell": (1, 2), "value": 90}``: change this cell
@@ -181,7 +198,7 @@ class SharedStatistics(anywidget.AnyWidget):
 
     layers = traitlets.Tuple().tag(sync=True, to_json=_schemes_to_json)
     named = traitlets.Tuple().tag(sync=True, to_json=_schemes_to_json)
-    cells = traitlets.Enum(LAYOUTS).tag(sync=True)
+    cells = traitlets.Unicode().tag(sync=True)
     label = traitlets.Unicode().tag(sync=True)
     controls = traitlets.List(traitlets.Enum(CONTROLS)).tag(sync=True)
     prompt = traitlets.Dict(None, allow_none=True).tag(sync=True)
@@ -210,27 +227,40 @@ class SharedStatistics(anywidget.AnyWidget):
         unknown = [name for name in state if not self.has_trait(name)]
         if unknown:
             raise TypeError(f"SharedStatistics has no {unknown[0]!r}")
+        _check_schemes("layers", *(layers or ()))
+        if scheme is not None:
+            _check_schemes("scheme", scheme)
         shape = np.shape(x)
-        if layout := (layout_of(scheme) if scheme else cells):
-            if layout not in LAYOUTS:
-                raise ValueError(f"the axes {layout!r} can't be drawn; expected one of {LAYOUTS}")
-        else:
-            layout = {4: "n c h w", 3: "n t d"}.get(len(shape), "n d")
+        layout = cells or (layout_of(scheme) if scheme else GUESSED.get(len(shape)))
+        if layout is None:
+            raise traitlets.TraitError(
+                f"values has {len(shape)} axes, shape {shape}; expected 2 to 4, or a scheme that "
+                "tells what they are, such as Scheme('my norm', 'n c d h w', stats='c')"
+            )
         named = layers_for(layout)
+        if scheme is None:
+            if not (layers or named):
+                raise ValueError(
+                    f"cells={layout!r}: the book has no layer for these axes; expected a scheme, "
+                    f"such as Scheme('my norm', {layout!r}, stats={layout[:1]!r})"
+                )
+            scheme = (layers or named)[0]
+        if mask is not None or lengths is not None:  # one mask for all there is to choose from
+            named = tuple(layer for layer in named if layer.mask == scheme.mask)
         if layers is None:
             layers = tuple(layer for layer in named if layer in LAYERS)
+            if not any(_is_same(layer, scheme) for layer in layers):
+                layers += (scheme,)
         if lengths is not None:
-            if mask is not None or layout != "n t d" or len(shape) != 3:
-                raise ValueError("lengths are those of sequences of tokens, n t d, without a mask")
-            lengths = np.asarray(lengths)
-            if lengths.shape != shape[:1] or (lengths < 0).any() or (lengths > shape[1]).any():
-                raise ValueError(
-                    f"lengths is {lengths.tolist()}; expected {shape[0]} numbers from 0 to {shape[1]}"
-                )
-            mask = np.arange(shape[1]) < lengths[:, None]
+            if mask is not None:
+                raise ValueError("lengths and mask were given; expected one of them")
+            mask = _mask_of(lengths, scheme, layout, shape)
+        words = words_in(language)
+        depth = {"depth": words["depth"]}
+        own = {axis: depth.get(name, name) for axis, name in scheme.own_names.items()}
         super().__init__(
             values=x,
-            scheme=scheme or layers[0],
+            scheme=scheme,
             mask=mask,
             layers=tuple(layers),
             named=named,
@@ -240,12 +270,22 @@ class SharedStatistics(anywidget.AnyWidget):
             prompt=prompt,
             goal=goal,
             next=next,
-            words=words_in(language),
+            words=words | {"axes": words["axes"] | own},
             looks=[list(look) for look in LOOKS],
             **{"batch": shape[0] if shape else 1} | state,
         )
 
     # What is wrong is refused, with the value in the message.
+
+    @traitlets.validate("cells")
+    def _check_cells(self, proposal):
+        value = proposal["value"]
+        letters = value.split(" ")
+        if not re.fullmatch("[a-z]( [a-z])*", value) or len(set(letters)) < len(letters):
+            raise traitlets.TraitError(
+                f"cells is {value!r}; expected a letter for every axis, such as 'n c h w'"
+            )
+        return value
 
     @traitlets.validate("values")
     def _check_values(self, proposal):
@@ -278,8 +318,10 @@ class SharedStatistics(anywidget.AnyWidget):
     @traitlets.validate("scheme")
     def _check_scheme(self, proposal):
         scheme = proposal["value"]
-        self._check_values({"value": self.values})  # which it is about may come after it
-        if layout_of(scheme) != self.cells:
+        for name, check in (("cells", self._check_cells), ("values", self._check_values)):
+            check({"value": getattr(self, name)})  # which it is about may come after it
+        # A split axis stands for one letter, which is not one of its parts.
+        if not re.fullmatch(re.sub(r"\((.*?)\)", r"[^\1]", scheme.cells), self.cells):
             raise traitlets.TraitError(
                 f"scheme is {scheme.name} with cells {scheme.cells!r}; "
                 f"expected a layer for {self.cells!r}"
@@ -319,8 +361,8 @@ class SharedStatistics(anywidget.AnyWidget):
             expected = self.scheme.shape_of(indices, self.values.shape)
             if value.shape != expected:
                 raise traitlets.TraitError(
-                    f"{name} has shape {value.shape}; {self.scheme.name} takes one value per "
-                    f"{', '.join(axes_of(indices))}: expected {expected}"
+                    f"{name} has shape {value.shape}; {self.scheme.name} takes one value "
+                    f"{per(indices)}: expected {expected}"
                 )
         return value
 

@@ -2,16 +2,18 @@
 
 import hashlib
 import html
+from math import prod
 
 import numpy as np
 
 from normbook.core.normalize import statistics
-from normbook.core.scheme import AXIS_NAMES, Scheme, axes_of
+from normbook.core.scheme import AXIS_NAMES, Scheme, layout_of, per
 from normbook.page.figures.figure import LOOKS, PALETTE, Figure, draw_label
 
 # px: side of a cell and font size, with the value of the cell in it or the number of its group.
 CELL, SMALL_CELL = (28, 14), (17, 10)
-GAP, LABEL, LABEL_WIDTH = 14, 18, 62  # px: between maps; a label's height, and room for "n=0, c=0"
+GAP, LABEL = 14, 18  # px: between maps; a label's height
+LETTER, DIGIT = 6.6, 7.5  # px: of a label in words, and of one in letters and numbers
 
 
 def draw_sharing(
@@ -27,7 +29,8 @@ def draw_sharing(
     Parameters
     ----------
     schemes : one panel each.
-    x : the tensor, of 2 to 4 axes, in the shape that all the schemes take.
+    x : the tensor, in the shape that all the schemes take. Its last two axes are the rows and
+        columns of a map; the axis before them numbers the maps of a row, all others the rows.
     caption : what to see in it; also read aloud to those who can't see it.
     share : "statistics" to color by mean and variance, "parameters" by gamma and beta.
     show : what stands in a cell: "values" of x, or "groups" for the number of its group, smaller.
@@ -35,7 +38,7 @@ def draw_sharing(
 
     Raises
     ------
-    ValueError : `share` or `show` is none of these, or x has another number of axes.
+    ValueError : `share` or `show` is none of these, or x doesn't fit one of the schemes.
 
     Examples
     --------
@@ -59,11 +62,13 @@ def _panel(scheme, x, share, show, mask, caption):
         groups, title = scheme.groups(x.shape, mask), scheme.summary
     else:
         groups = scheme.parameter_groups(x.shape)
-        title = f"one (γ, β) per {', '.join(axes_of(scheme.params))}"
+        pair = "(γ, β)" if scheme.has_beta else "γ"
+        title = f"one {pair} {per(scheme.params)}" if scheme.params else "no γ, β"
     count = groups.max() + 1
     small = show == "groups"
+    bare = share == "parameters"  # what has no group is no padding, but has no parameters
     texts = [
-        "" if group < 0 else f"{group if small else value:g}"
+        "" if group < 0 and (small or not bare) else f"{group if small else value:g}"
         for group, value in zip(groups.flat, x.flat, strict=True)
     ]
     drawn = np.unique(groups[groups >= 0]).size
@@ -74,49 +79,66 @@ def _panel(scheme, x, share, show, mask, caption):
     # A pattern that is defined in a hidden figure as well may count as hidden.
     prefix = "p" + hashlib.sha256(f"{caption}{alt}{texts}".encode()).hexdigest()[:8]
     size = SMALL_CELL if small else CELL
-    cells = _draw_cells(scheme.cells, groups, texts, alt, prefix, *size)
+    cells = _draw_cells(scheme, groups, texts, alt, prefix, *size)
     listed = share == "statistics" and count <= len(PALETTE)
     legend = _legend(scheme, x, mask, prefix) if listed else ""
     return f'<div class="nb-panel">{heading}{cells}{legend}</div>'
 
 
-def _draw_cells(cells, groups, texts, alt, prefix, side, font):
+def _arrange(scheme, shape):
+    """What numbers the rows of maps and the maps in a row, and the height and width of a map.
+
+    The first two are lists of axes, each a letter and a length. Tokens stand side by side, with
+    their features below them; other sequences run to the right.
+    """
+    axes, none = list(zip(layout_of(scheme).split(), shape, strict=True)), ("", 1)
+    if len(axes) == 3 and axes[1][0] == "t":
+        axes.append(none)
+    while len(axes) < 4:
+        axes.insert(-1, none)
+    return axes[:-3], axes[-3:-2], axes[-2][1], axes[-1][1]
+
+
+def _label(axes, number, names=()):
+    """Where the axes are at their row-major number: ``n=0, c=1``, or in words where it has some."""
+    index = np.unravel_index(number, [length for _, length in axes])
+    named = [(letter, i) for (letter, _), i in zip(axes, index, strict=True) if letter]
+    return ", ".join(f"{names[a]} {i}" if a in names else f"{a}={i}" for a, i in named)
+
+
+def _draw_cells(scheme, groups, texts, alt, prefix, side, font):
     """The SVG of a tensor: a map of cells for every sample and channel (or token, or row)."""
-    shape = groups.shape
-    if not 2 <= len(shape) <= 4:
-        raise ValueError(f"x has {len(shape)} axes, shape {shape}; expected 2 to 4 to draw")
-    # Rows of maps, columns of maps, and the rows and columns of cells in a map.
-    n, columns, height, width = {
-        2: lambda n, d: (n, 1, 1, d),
-        3: lambda n, a, b: (n, a, b, 1) if cells == "n t d" else (n, a, 1, b),
-        4: lambda n, c, h, w: (n, c, h, w),
-    }[len(shape)](*shape)
+    rows, maps, height, width = _arrange(scheme, groups.shape)
+    n, columns = (prod(length for _, length in axes) for axes in (rows, maps))
+    names = AXIS_NAMES | scheme.own_names
+    every_map = groups.ndim > 3  # has a label of its own
     cell_width = max(side, round(0.62 * font * max(len(text) for text in texts)) + 5)
-    left = 0 if len(shape) == 4 else 76
     map_width, map_height = width * cell_width, height * side
-    every_map = len(shape) == 4  # has a label of its own
-    top = 0 if every_map else LABEL * (len(shape) == 3)
-    step_x = max(map_width, LABEL_WIDTH if every_map else 0) + GAP
+    left = top = label_width = 0
+    if every_map:
+        label_width = round(DIGIT * len(_label(rows + maps, 0))) + 2
+        if map_width <= round(LETTER * len(_label(rows + maps, 0, names))) + 5:
+            names = {}
+    else:
+        top = LABEL * bool(_label(maps, 0))
+        longest = len(_label(rows, n - 1, names))
+        left = max(76, round(LETTER * longest) + 10) if longest else 0
+    step_x = max(map_width, label_width) + GAP
     step_y = map_height + (GAP + LABEL if every_map else 6)
-    second = AXIS_NAMES[cells.replace("(", "").split()[1]].replace("group", "channel")
 
     used = sorted({int(group) % len(LOOKS) for group in groups.ravel() if group >= 0})
     body = [_pattern(prefix, i) for i in used]
     for row in range(n):
         y = top + row * step_y
-        if not every_map:
-            body.append(draw_label(0, y + map_height / 2, f"sample {row}"))
+        if left:
+            body.append(draw_label(0, y + map_height / 2, _label(rows, row, names)))
         for column in range(columns):
             x = left + column * step_x
             if every_map:
-                text = (
-                    f"sample {row}, {second} {column}"
-                    if map_width > 130
-                    else f"n={row}, c={column}"
-                )
+                text = _label(rows + maps, row * columns + column, names)
                 body.append(draw_label(x, y + LABEL / 2 - 2, text))
-            elif top and row == 0:
-                body.append(draw_label(x, LABEL / 2 - 2, f"{cells.split()[1]}={column}"))
+            elif top and not row:
+                body.append(draw_label(x, LABEL / 2 - 2, _label(maps, column)))
             for i, j in np.ndindex(height, width):
                 k = ((row * columns + column) * height + i) * width + j
                 corner = x + j * cell_width, y + (LABEL if every_map else 0) + i * side
