@@ -98,7 +98,7 @@ def test_one_gamma_for_all_cells_is_not_none():
     assert none.parameter_count(shape) == 0
     assert (SCALE_NORM.parameter_groups(shape) == 0).all()
     assert (none.parameter_groups(shape) == -1).all()
-    assert SCALE_NORM.shape_of("1", shape) == (1,)
+    assert SCALE_NORM.on(shape).shape_of("1") == (1,)
     x = np.random.default_rng(0).standard_normal(shape)
     plain = normalize(x, SCALE_NORM).output
     np.testing.assert_allclose(normalize(x, SCALE_NORM, np.array([3.0])).output, 3 * plain)

@@ -263,25 +263,26 @@ def test_shapes():
     assert layer.axes == ("n", "g", "k", "h", "w")
     assert layer.averaged == ("k", "h", "w")
     assert layer.averaged_positions == (2, 3, 4)
-    assert layer.axis_lengths(shape) == {"n": 5, "g": 2, "k": 3, "h": 3, "w": 4}
-    assert layer.shape_of("(g k)", shape) == (6,)
-    assert layer.shape_of("n g", shape) == (5, 2)
+    assert layer.on(shape).lengths == {"n": 5, "g": 2, "k": 3, "h": 3, "w": 4}
+    on = layer.on(shape)
+    assert on.shape_of("(g k)") == (6,)
+    assert on.shape_of("n g") == (5, 2)
     assert axes_of("n (g k)") == ("n", "g", "k")
     x = np.arange(5 * 6 * 3 * 4).reshape(shape)
-    assert layer.split(x).shape == (5, 2, 3, 3, 4)
-    np.testing.assert_array_equal(layer.split(x)[:, 1, 2], x[:, 5])
-    np.testing.assert_array_equal(layer.join(layer.split(x)), x)
+    assert on.split(x).shape == (5, 2, 3, 3, 4)
+    np.testing.assert_array_equal(on.split(x)[:, 1, 2], x[:, 5])
+    np.testing.assert_array_equal(on.join(on.split(x)), x)
     gamma = np.arange(6)
-    placed = layer.place(gamma, "(g k)")
+    placed = on.place(gamma, "(g k)")
     assert placed.shape == (1, 2, 3, 1, 1) and placed[0, 1, 2, 0, 0] == 5
-    np.testing.assert_array_equal(layer.take(placed, "(g k)"), gamma)
+    np.testing.assert_array_equal(on.take(placed, "(g k)"), gamma)
 
 
 def test_lengths_may_be_given_for_any_axis():
     both = schemes.GROUP_NORM.with_lengths(g=2, k=3)
-    assert both.axis_lengths((1, 6, 1, 1))["k"] == 3
-    assert schemes.GROUP_NORM.with_lengths(k=2).axis_lengths((1, 6, 1, 1))["g"] == 3
-    assert schemes.GROUP_NORM.with_lengths(g=1).axis_lengths((1, 6, 1, 1))["k"] == 6
+    assert both.on((1, 6, 1, 1)).lengths["k"] == 3
+    assert schemes.GROUP_NORM.with_lengths(k=2).on((1, 6, 1, 1)).lengths["g"] == 3
+    assert schemes.GROUP_NORM.with_lengths(g=1).on((1, 6, 1, 1)).lengths["k"] == 6
     assert schemes.GROUP_NORM.with_lengths(g=2).with_lengths(g=3).lengths == (("g", 3),)
     fixed = schemes.LAYER_NORM.with_lengths(d=3)
     assert fixed.groups((2, 3)).tolist() == [[0, 0, 0], [1, 1, 1]]

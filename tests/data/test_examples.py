@@ -54,7 +54,7 @@ def test_cells_name_every_axis(name):
     example = EXAMPLES[name]
     assert example.x.dtype == np.float64
     assert example.shape == example.x.shape
-    assert Scheme("", example.cells, stats="").axis_lengths(example.shape)
+    assert Scheme("", example.cells, stats="").on(example.shape).lengths
     assert example.source.startswith("document 00")
 
 

@@ -400,12 +400,12 @@ def run(line, x, **given):
 def test_the_lines_shown_give_the_numbers_shown(touch, example, scheme, affine, mode):
     x, rng, given, state = example.x, np.random.default_rng(0), {}, {}
     if affine:
-        shape = scheme.shape_of(scheme.params, x.shape)
+        shape = scheme.on(x.shape).shape_of(scheme.params)
         state["gamma"] = rng.integers(1, 5, shape).astype(float)
         if scheme.has_beta:
             state["beta"] = rng.integers(1, 5, shape).astype(float)
     if mode == "eval":
-        shape = scheme.shape_of(scheme.running, x.shape)
+        shape = scheme.on(x.shape).shape_of(scheme.running)
         state |= {"running_mean": rng.normal(size=shape), "running_var": 1 + rng.random(shape)}
     lengths = RAGGED_LENGTHS if example is RAGGED else None
     widget = SharedStatistics(x, scheme, lengths=lengths, mode=mode, view="output", **state)

@@ -240,7 +240,7 @@ def expected_numbers(widget):
         return None
     running = None
     if scheme.running and not scheme.optional and widget.mode == "eval":
-        shape = scheme.shape_of(scheme.running, x.shape)
+        shape = scheme.on(x.shape).shape_of(scheme.running)
         given = zip((widget.running_mean, widget.running_var), (np.zeros, np.ones), strict=True)
         running = tuple(new(shape) if value is None else value for value, new in given)
     settings = {"eps": widget.eps, "mask": mask, "running": running}

@@ -199,3 +199,10 @@ def is_transformed() -> bool:
         return False
     level = torch._C._functorch.maybe_current_level()
     return level is not None or torch.autograd.forward_ad._current_level >= 0
+
+
+def has_values(array) -> bool:
+    """Whether the numbers of an array can be looked at: those of a traced one can't."""
+    return is_numpy(array) or not (
+        array.is_meta or is_transformed() or library(array).compiler.is_compiling()
+    )

@@ -34,7 +34,7 @@ def pytorch_line(scheme, shape: tuple[int, ...], eps: float, masked: bool) -> st
     """The line of PyTorch: its own layer where it has one, which none with a mask is."""
     if masked or not scheme.torch:
         return _formula(scheme, shape, eps, masked, _TORCH_MASKED if masked else _TORCH)
-    lengths = scheme.axis_lengths(shape)
+    lengths = scheme.on(shape).lengths
     for token in scheme.tokens:  # {gk} is the length of the axis that "(g k)" splits
         axes = token.strip("()").split()
         lengths["".join(axes)] = prod(lengths[axis] for axis in axes)
@@ -42,7 +42,7 @@ def pytorch_line(scheme, shape: tuple[int, ...], eps: float, masked: bool) -> st
 
 
 def _formula(scheme, shape, eps, masked, dialect):
-    lengths = scheme.axis_lengths(shape)
+    lengths = scheme.on(shape).lengths
     over = scheme.averaged_positions
     is_split = len(scheme.axes) > len(scheme.tokens)
     x, first = "x", "x"

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from normbook.core import arithmetic, blockwise
 from normbook.core.arithmetic import is_numpy, library
+from normbook.core.axes import axes_of
 from normbook.core.blockwise import cast, compute_dtype, output_dtype, to_compute
-from normbook.core.scheme import Scheme, axes_of
+from normbook.core.scheme import Scheme, per
 
 Array = Any  # a numpy array or a torch tensor, without importing torch to say so
 
@@ -104,9 +105,10 @@ def statistics(x: Array, scheme: Scheme, mask: Array | None = None) -> Statistic
     >>> statistics(ONE_TO_FIVE.x, LAYER_NORM)
     Statistics(mean=array([3.]), var=array([2.]), count=array([5]))
     """
-    x_split, real = _split(x, scheme, mask)
-    mean, var, _, _ = arithmetic.moments(to_compute(x_split), scheme, real)
-    return _statistics(mean, var, x_split, real, scheme)
+    on = _on(x, scheme)
+    real = _mask(mask, x, scheme, on)
+    mean, var, _, _ = arithmetic.moments(to_compute(on.split(x)), scheme, real)
+    return _statistics(mean, var, _count(x, scheme, on, real), scheme.stats, on)
 
 
 def normalize(
@@ -153,19 +155,20 @@ def normalize(
            [-0.604, -0.604, -0.604, -0.604, -0.604],
            [ 1.409,  1.409,  1.409,  1.409,  1.409]])
     """
+    on = _on(x, scheme)
     _check_eps(eps)
-    x_split, real = _split(x, scheme, mask, may_be_empty=running is not None)
-    gamma = _parameter("gamma", gamma, bool(scheme.params), x, scheme)
-    beta = _parameter("beta", beta, scheme.has_beta, x, scheme)
-    given = _running(running, x, scheme)
-    output, mean, var = blockwise.forward(x_split, scheme, gamma, beta, eps, real, given)
-    if running is None:
-        used = _statistics(mean, var, x_split, real, scheme)
+    real = _mask(mask, x, scheme, on, may_be_empty=running is not None)
+    gamma = _placed("gamma", gamma, scheme.params, x, scheme, on)
+    beta = _placed("beta", beta, scheme.params if scheme.has_beta else "", x, scheme, on)
+    given = _running(running, x, scheme, on)
+    output, mean, var = blockwise.forward(on.split(x), scheme, gamma, beta, eps, real, given)
+    if given:
+        counts = library(x).zeros_like(mean, dtype=library(x).int64)
+        counts = on.take(counts, scheme.running)
     else:
-        mean, var = (scheme.take(value, scheme.running) for value in (mean, var))
-        lib = library(x)
-        used = Statistics(mean, var, lib.zeros_like(mean, dtype=lib.int64))
-    return Normalized(scheme.join(output), used)
+        counts = _count(x, scheme, on, real)
+    indices = scheme.running if given else scheme.stats
+    return Normalized(on.join(output), _statistics(mean, var, counts, indices, on))
 
 
 def backward(
@@ -204,42 +207,51 @@ def backward(
     >>> backward(dy, ONE_TO_FIVE.x, LAYER_NORM).x.round(3) + 0.0
     array([[ 0.283, -0.283, -0.141,  0.   ,  0.141]])
     """
+    on = _on(x, scheme)
     _check_eps(eps)
-    x_split, real = _split(x, scheme, mask, may_be_empty=running is not None)
+    real = _mask(mask, x, scheme, on, may_be_empty=running is not None)
     _check_array("dy", dy, x)
     if tuple(dy.shape) != tuple(x.shape):
         raise ValueError(f"dy has shape {tuple(dy.shape)}; expected that of x, {tuple(x.shape)}")
-    placed = _parameter("gamma", gamma, bool(scheme.params), x, scheme)
-    given = _running(running, x, scheme)
+    placed = _placed("gamma", gamma, scheme.params, x, scheme, on)
+    given = _running(running, x, scheme, on)
     dx, dgamma, dbeta = blockwise.backward(
-        scheme.split(dy), x_split, scheme, placed, eps, real, given
+        on.split(dy), on.split(x), scheme, placed, eps, real, given
     )
     dtype = output_dtype(x if gamma is None else gamma)
     return Gradients(
-        scheme.join(dx),
-        cast(scheme.take(dgamma, scheme.params), dtype) if scheme.params else None,
-        cast(scheme.take(dbeta, scheme.params), dtype) if scheme.has_beta else None,
+        on.join(dx),
+        cast(on.take(dgamma, scheme.params), dtype) if scheme.params else None,
+        cast(on.take(dbeta, scheme.params), dtype) if scheme.has_beta else None,
     )
 
 
-def _split(x, scheme, mask, may_be_empty=False):
-    """x and its mask, with one axis for every letter of the scheme."""
+def _on(x, scheme):
+    """The scheme on the shape of x, once both are what they have to be."""
+    if not isinstance(scheme, Scheme):
+        raise TypeError(
+            f"scheme is {scheme!r}; expected a Scheme, such as normbook.core.LAYER_NORM"
+        )
     _check_array("x", x, x)
-    scheme.axis_lengths(tuple(x.shape))
+    return scheme.on(tuple(x.shape))
+
+
+def _mask(mask, x, scheme, on, may_be_empty=False):
+    """The mask, placed; or None."""
     if mask is None:
-        return scheme.split(x), None
+        return None
     _check_array("mask", mask, x)
     indices = scheme.mask or scheme.cells
-    real = scheme.place(scheme.check_mask(mask, tuple(x.shape)), indices)
+    real = on.place(scheme.check_mask(mask, tuple(x.shape)), indices)
     hides_whole_groups = set(axes_of(indices)) <= set(axes_of(scheme.stats))
-    if not (may_be_empty or hides_whole_groups) and scheme.group_size(tuple(x.shape)):
-        _check_no_empty_group(real, x, scheme)
-    return scheme.split(x), real
+    if not (may_be_empty or hides_whole_groups) and blockwise.has_values(mask):
+        _check_no_empty_group(real, x, scheme, on)
+    return real
 
 
-def _check_no_empty_group(real, x, scheme):
-    counts = _count(scheme.split(x), real, scheme).reshape(-1).tolist()
-    if 0 in counts:
+def _check_no_empty_group(real, x, scheme, on):
+    counts = _count(x, scheme, on, real).reshape(-1).tolist()
+    if 0 in counts and scheme.group_size(tuple(x.shape)):
         group = scheme.group_labels(tuple(x.shape))[counts.index(0)]
         raise ValueError(
             f"mask hides every cell of the group {group} of {scheme.name}; "
@@ -247,31 +259,21 @@ def _check_no_empty_group(real, x, scheme):
         )
 
 
-def _count(x_split, real, scheme):
-    lib, axes = library(x_split), scheme.averaged_positions
+def _count(x, scheme, on, real):
+    """The number of real cells of every group."""
+    lib = library(x)
     if real is None:
-        shape = [1 if i in axes else length for i, length in enumerate(x_split.shape)]
-        m = math.prod(x_split.shape[i] for i in axes)
-        counts = lib.full(shape, m, dtype=lib.int64, device=x_split.device)
-        return scheme.take(counts, scheme.stats)
-    real = lib.broadcast_to(real, x_split.shape)
-    return scheme.take(arithmetic.total(cast(real, lib.int64), axes), scheme.stats)
+        m = scheme.group_size(tuple(x.shape))
+        return lib.full(on.shape_of(scheme.stats), m, dtype=lib.int64, device=x.device)
+    real = lib.broadcast_to(cast(real, lib.int64), tuple(on.lengths.values()))
+    return on.take(arithmetic.total(real, scheme.averaged_positions), scheme.stats)
 
 
-def _statistics(mean, var, x_split, real, scheme):
-    mean, var = (scheme.take(value, scheme.stats) for value in (mean, var))
-    return Statistics(mean, var, _count(x_split, real, scheme))
+def _statistics(mean, var, counts, indices, on):
+    return Statistics(on.take(mean, indices), on.take(var, indices), counts)
 
 
-def _parameter(name, value, exists, x, scheme):
-    if value is None:
-        return None
-    if not exists:
-        raise ValueError(f"{name} was given, but {scheme.name} has no {name}")
-    return _placed(name, value, scheme.params, x, scheme)
-
-
-def _running(running, x, scheme):
+def _running(running, x, scheme, on):
     if running is None:
         return None
     if not scheme.running:
@@ -280,22 +282,26 @@ def _running(running, x, scheme):
         raise TypeError(f"running is a {type(running).__name__}; expected a pair, (mean, var)")
     if len(running) != 2:
         raise ValueError(f"running has {len(running)} parts; expected a pair, (mean, var)")
-    mean, var = running
-    return (
-        _placed("running mean", mean, scheme.running, x, scheme),
-        _placed("running var", var, scheme.running, x, scheme),
+    return tuple(
+        _placed(f"running {name}", value, scheme.running, x, scheme, on)
+        for name, value in zip(("mean", "var"), running, strict=True)
     )
 
 
-def _placed(name, value, indices, x, scheme):
+def _placed(name, value, indices, x, scheme, on):
+    """gamma, for one, shaped to broadcast; None stays None."""
+    if value is None:
+        return None
+    if not indices:
+        raise ValueError(f"{name} was given, but {scheme.name} has no {name}")
     _check_array(name, value, x)
-    expected = scheme.shape_of(indices, tuple(x.shape))
+    expected = on.shape_of(indices)
     if tuple(value.shape) != expected:
         raise ValueError(
-            f"{name} has shape {tuple(value.shape)}; {scheme.name} takes one value per "
-            f"{', '.join(axes_of(indices))} of x {tuple(x.shape)}: expected {expected}"
+            f"{name} has shape {tuple(value.shape)}; {scheme.name} takes one value "
+            f"{per(indices)} of x {tuple(x.shape)}: expected {expected}"
         )
-    return scheme.place(cast(value, compute_dtype(x)), indices)
+    return on.place(cast(value, compute_dtype(x)), indices)
 
 
 def _check_array(name, value, x):

@@ -37,18 +37,18 @@ BATCH_NORM_PER_STEP_SHARED     n t d       t d
 LAYER_NORM_SEQUENCE            n t d       n
 LAYER_NORM_LENGTH              n d l       n
 LAYER_NORM_FEATURES            n d l       n l
+INSTANCE_NORM_1D               n d l       n d
 LAYER_NORM_WIDTH               n c h w     n c h
 """
 
-import re
 from dataclasses import dataclass, replace
 from math import prod
 from numbers import Integral
 from string import ascii_lowercase
 
 import numpy as np
-from einops import rearrange
 
+from normbook.core.axes import TOKEN, OnShape, axes_of
 from normbook.core.code_line import numpy_line, pytorch_line
 
 AXIS_NAMES = {
@@ -64,8 +64,6 @@ AXIS_NAMES = {
     "o": "output channel",
     "i": "input channel",
 }
-
-_TOKEN = re.compile(r"\([a-z](?: [a-z])+\)|[a-z1]")
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ class Scheme:
             indices = getattr(self, field)
             if not isinstance(indices, str):
                 raise TypeError(f"{field} is {indices!r}; expected a string of axes")
-            well_formed = " ".join(_TOKEN.findall(indices)) == indices
+            well_formed = " ".join(TOKEN.findall(indices)) == indices
             if not well_formed or (field == "cells" and (not indices or "1" in indices)):
                 raise ValueError(
                     f"{field}={indices!r}: expected one-letter axes with single spaces between, "
@@ -167,7 +165,7 @@ class Scheme:
     @property
     def tokens(self) -> tuple[str, ...]:
         """The axes of the input as `cells` writes them: ``("n", "(g k)", "h", "w")``."""
-        return tuple(_TOKEN.findall(self.cells))
+        return tuple(TOKEN.findall(self.cells))
 
     @property
     def own_names(self) -> dict[str, str]:
@@ -191,8 +189,8 @@ class Scheme:
         pair = "(μ, σ²)" if self.centered else "mean square"
         return f"average over {over} → one {pair} {per(self.stats)}"
 
-    def axis_lengths(self, shape: tuple[int, ...]) -> dict[str, int]:
-        """The length of every axis for an input of this shape, ``{"n": 2, "c": 3, ...}``.
+    def on(self, shape: tuple[int, ...]) -> OnShape:
+        """The scheme on an input of this shape, where every axis has its length.
 
         Raises
         ------
@@ -201,8 +199,10 @@ class Scheme:
 
         Examples
         --------
-        >>> GROUP_NORM.with_lengths(g=2).axis_lengths((1, 6, 5, 5))
+        >>> GROUP_NORM.with_lengths(g=2).on((1, 6, 5, 5)).lengths
         {'n': 1, 'g': 2, 'k': 3, 'h': 5, 'w': 5}
+        >>> BATCH_NORM_2D.on((2, 3, 5, 5)).shape_of("c")
+        (3,)
         """
         if len(shape) != len(self.tokens):
             raise ValueError(
@@ -227,44 +227,7 @@ class Scheme:
                 )
             for axis in parts:
                 lengths[axis] = length // known if axis in unknown else fixed[axis]
-        return lengths
-
-    def shape_of(self, indices: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of something indexed by `indices` for an input of this shape.
-
-        ``BATCH_NORM_2D.shape_of("c", (2, 3, 5, 5))`` is ``(3,)``.
-        """
-        lengths = self.axis_lengths(shape)
-        tokens = _TOKEN.findall(indices)
-        return tuple(prod(lengths[axis] for axis in axes_of(token)) for token in tokens)
-
-    def split(self, x):
-        """`x` with every split axis split: (N, G*K, H, W) becomes (N, G, K, H, W)."""
-        if "(" not in self.cells:
-            return x
-        return rearrange(x, f"{self.cells} -> {' '.join(self.axes)}", **dict(self.lengths))
-
-    def join(self, x):
-        """The inverse of `split`."""
-        if "(" not in self.cells:
-            return x
-        return rearrange(x, f"{' '.join(self.axes)} -> {self.cells}")
-
-    def place(self, a, indices: str):
-        """`a`, indexed by `indices`, shaped to broadcast against the split input.
-
-        gamma of shape (C,), indexed by ``c``, becomes (1, C, 1, 1).
-        """
-        kept = axes_of(indices)
-        target = " ".join(axis if axis in kept else "1" for axis in self.axes)
-        fixed = {axis: length for axis, length in self.lengths if axis in kept}
-        return rearrange(a, f"{indices} -> {target}", **fixed)
-
-    def take(self, a, indices: str):
-        """The inverse of `place`: (1, C, 1, 1) becomes (C,)."""
-        kept = axes_of(indices)
-        source = " ".join(axis if axis in kept else "1" for axis in self.axes)
-        return rearrange(a, f"{source} -> {indices}")
+        return OnShape(self.cells, lengths)
 
     def groups(self, shape: tuple[int, ...], mask: np.ndarray | None = None) -> np.ndarray:
         """The group of every cell: cells with the same number share a mean and a variance.
@@ -281,11 +244,12 @@ class Scheme:
         array([[0, 0, 0],
                [1, 1, 1]])
         """
-        numbers = self._numbers(self.stats, shape)
+        on = self.on(shape)
+        numbers = on.numbers(self.stats)
         if mask is None:
             return numbers
-        mask = self.place(self.check_mask(np.asarray(mask), shape), self.mask or self.cells)
-        return np.where(self.join(np.broadcast_to(mask, self.split(numbers).shape)), numbers, -1)
+        mask = on.place(self.check_mask(np.asarray(mask), shape), self.mask or self.cells)
+        return np.where(on.join(np.broadcast_to(mask, on.split(numbers).shape)), numbers, -1)
 
     def parameter_groups(self, shape: tuple[int, ...]) -> np.ndarray:
         """The gamma (and beta) of every cell: cells with the same number share them.
@@ -300,18 +264,12 @@ class Scheme:
         """
         if not self.params:
             return np.full(shape, -1)
-        return self._numbers(self.params, shape)
-
-    def _numbers(self, indices, shape):
-        lengths = self.axis_lengths(shape)
-        numbers = np.arange(prod(lengths[axis] for axis in axes_of(indices)))
-        numbers = self.place(numbers.reshape(self.shape_of(indices, shape)), indices)
-        return self.join(np.broadcast_to(numbers, [lengths[axis] for axis in self.axes]))
+        return self.on(shape).numbers(self.params)
 
     def group_labels(self, shape: tuple[int, ...]) -> list[str]:
         """A label for every group, in the order of their numbers: ``["c=0", "c=1", "c=2"]``."""
         axes = axes_of(self.stats)
-        lengths = self.axis_lengths(shape)
+        lengths = self.on(shape).lengths
         indices = np.ndindex(*(lengths[axis] for axis in axes))
         return [
             ", ".join(f"{a}={i}" for a, i in zip(axes, index, strict=True)) for index in indices
@@ -319,7 +277,7 @@ class Scheme:
 
     def group_size(self, shape: tuple[int, ...]) -> int:
         """How many cells of an unmasked input share one mean and one variance: m."""
-        lengths = self.axis_lengths(shape)
+        lengths = self.on(shape).lengths
         return prod(lengths[axis] for axis in self.averaged)
 
     def parameter_count(self, shape: tuple[int, ...], affine: bool | None = None) -> int:
@@ -336,7 +294,7 @@ class Scheme:
         """
         if not self.params or not (not self.optional if affine is None else affine):
             return 0
-        return prod(self.shape_of(self.params, shape)) * (2 if self.has_beta else 1)
+        return prod(self.on(shape).shape_of(self.params)) * (2 if self.has_beta else 1)
 
     def check_mask(self, mask, shape: tuple[int, ...]):
         """`mask` itself, if it fits an input of this shape.
@@ -349,7 +307,7 @@ class Scheme:
         if str(mask.dtype) not in ("bool", "torch.bool"):
             raise TypeError(f"mask has dtype {mask.dtype}; expected bool, True for a real cell")
         indices = self.mask or self.cells
-        expected = self.shape_of(indices, shape)
+        expected = self.on(shape).shape_of(indices)
         if tuple(mask.shape) != expected:
             raise ValueError(
                 f"mask has shape {tuple(mask.shape)}; {self.name} takes one value "
@@ -382,17 +340,6 @@ class Scheme:
         return pytorch_line(self, shape, eps, masked)
 
 
-def axes_of(indices: str) -> tuple[str, ...]:
-    """The axes that a pattern names, in order: ``("g", "k")`` for ``"(g k)"``.
-
-    Examples
-    --------
-    >>> axes_of("n (g k) h w")
-    ('n', 'g', 'k', 'h', 'w')
-    """
-    return tuple(re.findall("[a-z]", indices))
-
-
 def per(indices: str) -> str:
     """What is indexed, in words: ``per c, h, w``, or ``for all cells`` if by nothing.
 
@@ -419,7 +366,6 @@ LAYER_NORM_CHW = Scheme("LayerNorm over C, H, W", "n c h w", stats="n", params="
 LAYER_NORM_CHANNELS = Scheme("LayerNorm over channels", "n c h w", stats="n h w", params="c", torch="nn.LayerNorm({c}{eps})(x.movedim(1, -1)).movedim(-1, 1)")
 GROUP_NORM = Scheme("GroupNorm", "n (g k) h w", stats="n g", params="(g k)", torch="nn.GroupNorm({g}, {gk}{eps})(x)")
 GROUP_NORM_1 = Scheme("GroupNorm(1)", "n c h w", stats="n", params="c", torch="nn.GroupNorm(1, {c}{eps})(x)")
-INSTANCE_NORM_1D = Scheme("InstanceNorm1d", "n d l", stats="n d", params="d", running="d", optional=True, torch="nn.InstanceNorm1d({d}{eps})(x)")
 INSTANCE_NORM_2D = Scheme("InstanceNorm2d", "n c h w", stats="n c", params="c", running="c", optional=True, torch="nn.InstanceNorm2d({c}{eps})(x)")
 LAYER_NORM_TOKEN = Scheme("LayerNorm per token", "n t d", stats="n t", params="d", mask="n t", torch="nn.LayerNorm({d}{eps})(x)")
 RMS_NORM = Scheme("RMSNorm", "n t d", stats="n t", params="d", mask="n t", centered=False, torch="nn.RMSNorm({d}{eps})(x)", torch_eps=None)

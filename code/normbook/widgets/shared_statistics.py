@@ -327,7 +327,7 @@ class SharedStatistics(anywidget.AnyWidget):
                 f"expected a layer for {self.cells!r}"
             )
         try:
-            scheme.axis_lengths(self.values.shape)
+            scheme.on(self.values.shape)
         except ValueError as error:
             raise traitlets.TraitError(f"scheme: {error}") from error
         return scheme
@@ -358,7 +358,7 @@ class SharedStatistics(anywidget.AnyWidget):
     def _check_shape(self, proposal, indices):
         name, value = proposal["trait"].name, proposal["value"]
         if value is not None:
-            expected = self.scheme.shape_of(indices, self.values.shape)
+            expected = self.scheme.on(self.values.shape).shape_of(indices)
             if value.shape != expected:
                 raise traitlets.TraitError(
                     f"{name} has shape {value.shape}; {self.scheme.name} takes one value "
