@@ -7,6 +7,7 @@ machine slows them alike.
 """
 
 import os
+import shutil
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
@@ -105,6 +106,19 @@ def time_case(name, case):
     yield from rows(f"{name}, forward of numpy arrays", medians(arrays), "numpy", "ms")
 
 
+def time_compiled(name, case):
+    """Both compiled, each to one graph; the first steps, which compile, are not counted."""
+    x = torch.randn(case["shape"], requires_grad=True)
+    dy = torch.randn(case["shape"])
+
+    def step(key):
+        compiled = torch.compile(case[key](), fullgraph=True)
+        return lambda: compiled(x).backward(dy)
+
+    times = medians({key: step(key) for key in ("torch.nn", "normbook")})
+    yield from rows(f"{name}, forward + backward, compiled", times, "normbook", "ms")
+
+
 def time_recurrent(name, hidden_size=128):
     """The loop with norms, over the same loop without."""
     shape = (32, 50, 64)
@@ -172,6 +186,8 @@ def main():
     torch.manual_seed(0)
     for name, case in CASES.items():
         show(time_case(name, case))
+        if shutil.which("c++"):  # the compiler makes C++ of it
+            show(time_compiled(name, case))
         show(memory_case(name))
     for name in ("LayerNormRNN", "LayerNormLSTM", "LayerNormGRU"):
         show(time_recurrent(name))

@@ -116,7 +116,7 @@ class _BatchNorm(_ByChannel):
             raise ValueError(f"batch_norm eps must be {least}, but got {self.eps}")
         output, mean, var = self._normalize(input, batch)
         if self.training and self.track_running_stats:
-            # After the normalization: where a checkpoint is recomputed, all of it moves, or none.
+            # Only now: a checkpoint that is recomputed in part moves all of it, or none.
             if self.num_batches_tracked is not None:
                 self.num_batches_tracked.add_(1)
             if self.running_mean is not None and m > 1:
