@@ -76,12 +76,16 @@ import sys
 from pathlib import Path
 import normbook
 from normbook.experiments.records import Experiment
-experiment, entered = Experiment({module!r}), set()
+experiment, seen, entered = Experiment({module!r}), set(), set()
 experiment.configurations()  # imports it all
 home = Path(normbook.__file__).parent
 def note(frame, event, argument):
-    code, path = frame.f_code, Path(frame.f_code.co_filename)
-    if event == "call" and code.co_name != "<module>" and path.is_relative_to(home):
+    code = frame.f_code
+    if event != "call" or code in seen:
+        return
+    seen.add(code)
+    path = Path(code.co_filename)
+    if code.co_name != "<module>" and path.is_relative_to(home):
         entered.add((path.relative_to(home), code.co_firstlineno))
 sys.setprofile(note)
 experiment.run({config!r})

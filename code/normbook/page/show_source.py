@@ -15,7 +15,7 @@ def show_source(*objects) -> Markdown:
     --------
     >>> from normbook.core import arithmetic
     >>> print(show_source(arithmetic.scale_and_shift).data.splitlines()[1])
-    def scale_and_shift(centered, var, gamma, beta, eps: float, real=None, out=None):
+    def scale_and_shift(centered, var, gamma, beta, eps: float, real=None):
     """
     code = "\n\n".join(dedent(inspect.getsource(item)).rstrip() for item in objects)
     return Markdown(f"```python\n{code}\n```")

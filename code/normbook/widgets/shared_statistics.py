@@ -289,6 +289,7 @@ class SharedStatistics(anywidget.AnyWidget):
 
     @traitlets.validate("values")
     def _check_values(self, proposal):
+        self._check_cells({"value": self.cells})  # which may come after it
         value, old = proposal["value"], self.__dict__.get("_shape")
         if value is None:
             raise traitlets.TraitError("values is None; expected an array")
@@ -318,8 +319,7 @@ class SharedStatistics(anywidget.AnyWidget):
     @traitlets.validate("scheme")
     def _check_scheme(self, proposal):
         scheme = proposal["value"]
-        for name, check in (("cells", self._check_cells), ("values", self._check_values)):
-            check({"value": getattr(self, name)})  # which it is about may come after it
+        self._check_values({"value": self.values})  # which may come after it
         # A split axis stands for one letter, which is not one of its parts.
         if not re.fullmatch(re.sub(r"\((.*?)\)", r"[^\1]", scheme.cells), self.cells):
             raise traitlets.TraitError(
