@@ -89,6 +89,40 @@ def test_blocks_compute_what_one_block_computes(case, library, affine, masked, m
 
 
 @both
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("stats", ["n d", "n", "d", ""])
+@pytest.mark.parametrize("params", ["n d", "d", "1", ""])
+def test_blocks_where_nothing_is_shared_or_averaged(library, stats, params, masked, monkeypatch):
+    """The sum over no axes must be no alias of what is written over."""
+    scheme = schemes.Scheme("any", "n d", stats=stats, params=params)
+    rng = np.random.default_rng(0)
+    x, dy = (LIBRARIES[library](rng.normal(size=(6, 5))) for _ in range(2))
+    shape = scheme.on((6, 5)).shape_of(params)
+    gamma = LIBRARIES[library](rng.normal(size=shape)) if params else None
+    mask = LIBRARIES[library](rng.random((6, 5)) < 0.8) if masked and not stats else None
+    results = []
+    for cells in (2**17, 4):
+        monkeypatch.setattr(blockwise, "BLOCK_CELLS", cells)
+        grads = backward(dy, x, scheme, gamma, mask=mask)
+        results.append([g for g in grads if g is not None])
+        assert all(not np.shares_memory(np.asarray(g), np.asarray(dy)) for g in results[-1])
+    for one, many in zip(*results, strict=True):
+        np.testing.assert_allclose(one, many, rtol=1e-9, atol=1e-12)
+
+
+@both
+@pytest.mark.parametrize("gamma", [np.inf, np.nan])
+def test_what_stands_under_a_mask_in_gamma_reaches_no_cell(library, gamma):
+    to = LIBRARIES[library]
+    x, mask = to(np.array([[1.0, 2, 3]])), to(np.array([[True, False, True]]))
+    gamma = to(np.array([1.0, gamma, 1]))
+    output, _ = normalize(x, schemes.LAYER_NORM, gamma, mask=mask)
+    np.testing.assert_allclose(output, [[-1, 0, 1]], rtol=1e-4)
+    dx, *_ = backward(to(np.array([[1.0, 1, 2]])), x, schemes.LAYER_NORM, gamma, mask=mask)
+    assert np.isfinite(np.asarray(dx)).all() and dx[0, 1] == 0
+
+
+@both
 def test_known_statistics_give_the_same_gradients(library, monkeypatch):
     rng = np.random.default_rng(0)
     x, dy = (LIBRARIES[library](rng.normal(3, 2, (6, 5))) for _ in range(2))

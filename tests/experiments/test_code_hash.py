@@ -57,6 +57,7 @@ def unused():
 ''',
     "shapes": "SIDES = 4\nFACES = 6\n",
     "late": "def half(a):\n    return a / 2\n",
+    "patch": "from toybook import shapes\n\nshapes.SIDES = 6\n",
 }
 
 
@@ -92,6 +93,7 @@ def test_what_is_reached(toy):
     assert reached("toybook.main", "run") == {
         ("toybook.main", "run"),
         ("toybook.main", "SCALE"),
+        ("toybook.main", ""),  # a table that is changed
         ("toybook.deep.area", "area"),
         ("toybook.deep.area", "Shape"),
         ("toybook.shapes", "SIDES"),
@@ -114,6 +116,18 @@ def test_what_is_reached(toy):
         ("deep.area", "@dataclass", "@dataclass(frozen=True)"),
         ("deep.area", "return Shape(sides)", "sides + 1\n    return Shape(sides)"),
         ("shapes", "SIDES = 4\n", "SIDES = 4\nprint(SIDES)\n"),  # something that is done on import
+        ("main", "OTHER = 5", "OTHER = 5\nshapes.SIDES = 5"),
+        ("main", "OTHER = 5", "OTHER = 5\nnp.sqrt = abs"),
+        ("main", "OTHER = 5", "OTHER = 5\narea = abs"),  # in place of what was imported
+        ("main", "OTHER = 5", "OTHER = 5\n_ = SCALE.update(m=2)"),
+        ("main", "OTHER = 5", "OTHER = 5\nfor name in SCALE:\n    SCALE[name] = 1"),
+        ("main", "OTHER = 5", "OTHER = 5\nif OTHER:\n    def run(size):\n        return size"),
+        ("late", "def half", "from toybook.shapes import SIDES\n\n\n@SIDES\ndef half"),
+        ("deep.area", "sides: int = 4", "sides: ClassVar[int] = 4"),
+        # What a package around it, or a module that is only imported, does at its top:
+        ("deep.__init__", "import area\n", "import area\n\narea.area = abs\n"),
+        ("__init__", "", "import math\n\nmath.pi = 3\n"),
+        ("late", "def half", "import toybook.patch\n\n\ndef half"),
     ],
 )
 def test_what_changes_the_hash(toy, name, old, new):
@@ -136,6 +150,9 @@ def test_what_changes_the_hash(toy, name, old, new):
         ("deep.area", "size**2 * self", "(size ** 2)*self"),
         ("deep.area", "return 1", "return 2"),
         ("shapes", "FACES = 6", "FACES = 7\nROWS = 8"),
+        ("shapes", "SIDES = 4", "SIDES: int = 4"),
+        ("late", "def half", "if __name__ == '__main__':\n    print(1)\n\n\ndef half"),
+        ("patch", "6", "7"),  # nobody imports it
     ],
 )
 def test_what_does_not(toy, name, old, new):
@@ -158,6 +175,59 @@ def test_code_may_move(toy):
     toy.write("deep.__init__", "from toybook.shapes import SIDES")
     toy.edit("main", "from toybook import shapes", "from toybook import deep as shapes")
     assert toy.hash == before
+
+
+def test_names_of_two_modules_are_told_apart(toy):
+    toy.write("a", "def f():\n    return 1\n")
+    toy.write("b", "def f():\n    return 2\n")
+    toy.write("main", "from toybook import a, b\n\n\ndef run():\n    return a.f() - b.f()\n")
+    before = toy.hash
+    toy.edit("main", "a.f() - b.f()", "b.f() - a.f()")
+    assert toy.hash != before
+    toy.write("a", "def f():\n    return 2\n")
+    toy.write("b", "def f():\n    return 1\n")
+    assert toy.hash == before  # the modules have changed places
+
+
+@pytest.mark.parametrize(
+    "top",
+    [
+        "try:\n    from toybook.a import f\nexcept ImportError:\n    f = None",
+        "import sys\nif sys.argv:\n    from toybook.a import f\nelse:\n    from toybook.b import f",
+    ],
+)
+def test_imports_within_statements_are_followed(toy, top):
+    toy.write("a", "def f():\n    return 1\n")
+    toy.write("b", "def f():\n    return 2\n")
+    toy.write("main", f"{top}\n\n\ndef run():\n    return f()\n")
+    before = toy.hash
+    toy.edit("a", "1", "3")
+    assert toy.hash != before
+
+
+def test_a_local_import_hides_nothing(toy):
+    """Another function of the class may mean what was imported at the top."""
+    toy.write("a", "def f():\n    return 1\n")
+    toy.write("b", "def f():\n    return 2\n")
+    text = """
+from toybook.a import f
+
+
+class run:
+    def p(self):
+        return f()
+
+    def q(self):
+        from toybook.b import f
+
+        return f()
+"""
+    toy.write("main", text)
+    before = toy.hash
+    toy.edit("a", "1", "3")
+    changed = toy.hash
+    toy.edit("b", "2", "4")
+    assert len({before, changed, toy.hash}) == 3
 
 
 def test_a_module_that_is_handed_on_counts_as_a_whole(toy):

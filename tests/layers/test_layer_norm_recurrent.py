@@ -1083,3 +1083,9 @@ def test_warns_of_dropout_that_does_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         recurrent.LayerNormLSTM(3, 4, 2, dropout=0.5)
+
+
+@every_kind
+def test_on_the_meta_device(kind):
+    layer = getattr(recurrent, kind)(3, 4, device="meta")
+    assert layer(torch.empty(2, 5, 3, device="meta"))[0].shape == (2, 5, 4)

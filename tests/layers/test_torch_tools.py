@@ -366,3 +366,27 @@ def test_running_statistics_under_a_transform():
         assert isinstance(ours, tuple) or "in-place" in ours or "inplace" in ours, ours
         if isinstance(ours, tuple) and isinstance(theirs, tuple):
             torch.testing.assert_close(ours, theirs)
+
+
+def test_an_empty_batch_leaves_running_statistics_alone():
+    layer = layers.BatchNorm1d(2)
+    layer(torch.zeros(0, 2, 3))
+    assert layer.running_mean.tolist() == [0, 0]
+    assert layer.running_var.tolist() == [1, 1]
+
+
+def test_a_step_between_forward_and_backward():
+    """In eval mode the gradient is that by the statistics which the forward pass took."""
+    layer = layers.BatchNorm1d(1, affine=False, dtype=torch.float64).eval()
+    x = sample((4, 1)).requires_grad_()
+    output = layer(x)
+    layer.train()(100 * sample((4, 1)))
+    output.sum().backward()
+    torch.testing.assert_close(x.grad, torch.full_like(x, 1 / (1 + 1e-5) ** 0.5))
+
+
+def test_cumulative_average_without_a_count():
+    layer = layers.BatchNorm1d(2, momentum=None)
+    layer.num_batches_tracked = None
+    layer(sample((4, 2), torch.float32))
+    assert layer.running_mean.tolist() == [0, 0]  # as torch's

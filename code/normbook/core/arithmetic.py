@@ -39,13 +39,13 @@ def moments(x, scheme: Scheme, real=None):
 
 def scale_and_shift(centered, var, gamma, beta, eps: float, real=None):
     """gamma * x_hat + beta, with x_hat = centered / sqrt(var + eps)."""
-    # Hidden again: where the group's variance is NaN, a masked cell has become 0 times NaN.
+    # Hidden again: where the variance or gamma is NaN, a masked cell has become 0 times NaN.
     output = hide(centered * (var + eps) ** -0.5, real)
     if gamma is not None:
         output = output * gamma
     if beta is not None:
-        output = hide(output + beta, real)
-    return output
+        output = output + beta
+    return hide(output, real)
 
 
 def gradients(dy, centered, var, m, gamma, eps: float, scheme: Scheme, real=None):
@@ -57,7 +57,7 @@ def gradients(dy, centered, var, m, gamma, eps: float, scheme: Scheme, real=None
     dy = hide(dy, real)
     scale = (var + eps) ** -0.5
     x_hat = hide(centered * scale, real)
-    g = dy if gamma is None else dy * gamma
+    g = dy if gamma is None else hide(dy * gamma, real)
     dx = g
     if m is not None:
         axes = scheme.averaged_positions
@@ -77,13 +77,13 @@ def moments_gradient(dmean, dvar, centered, m, scheme: Scheme):
 
 
 def total(values, axes: tuple[int, ...]):
-    """The sum over these axes, kept with length 1; over none, the values themselves.
+    """The sum over these axes, kept with length 1; over none, a copy.
 
     numpy adds one number after the other along all axes but the last: in float32, a sum of millions
     would stand still. So it adds in float64; torch adds in blocks.
     """
     if not axes:
-        return values
+        return 1 * values
     if is_numpy(values):
         wide = np.result_type(values, np.float64)
         return values.sum(axes, dtype=wide, keepdims=True).astype(values.dtype)

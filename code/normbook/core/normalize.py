@@ -312,8 +312,10 @@ def _check_array(name, value, x):
         raise TypeError(f"{name} is a {type(value).__name__}, but x is a {kind}; expected a {kind}")
     # These compute in ways of their own; a masked array would hide cells that nobody counts.
     layout = str(getattr(value, "layout", type(value).__name__))
-    if layout in ("MaskedArray", "matrix") or layout.startswith("torch.sparse"):
-        raise TypeError(f"{name} is a {layout}; expected a plain array, and its mask as `mask`")
+    nested = getattr(value, "is_nested", False)
+    if layout in ("MaskedArray", "matrix") or layout.startswith("torch.sparse") or nested:
+        kind = "nested tensor" if nested else layout
+        raise TypeError(f"{name} is a {kind}; expected a plain array, and its mask as `mask`")
     dtype = value.dtype
     real = dtype.kind in "biuf" if is_numpy(value) else not dtype.is_complex
     if not real:

@@ -166,7 +166,8 @@ class BatchNormPooled(BatchNorm1d):
     (N, T), True for padding. gamma, beta and running statistics are (num_features,), whatever the
     number of steps: it is batch norm of the packed steps. It averages over steps yet to come, so it
     can't stand inside a recurrence: it is for the input, W_ih x_t of all steps, for finished
-    outputs, or for the tokens of a Transformer.
+    outputs, or for the tokens of a Transformer. There is no SyncBatchNorm for it: PyTorch's takes
+    (N, C, ...), so leave this one out of what `convert_sync_batchnorm` converts.
 
     Raises
     ------

@@ -5,8 +5,9 @@ and ``isinstance`` are PyTorch's, so that all of its tools take them. Ours are t
 the closed-form backward pass, those of `normbook.core.arithmetic`: a layer says who shares what, by
 a scheme of the book's table, and raises where PyTorch raises.
 
-They differ from `torch.nn` in two ways. Where the variance overflows, all of the group is NaN. And
-`torch.jit.script` refuses them; use `torch.compile` or `torch.export`, which take them whole.
+They differ from `torch.nn` in two ways. Where the sum of squares overflows, all of a centered group
+is NaN, never a plausible 0. And `torch.jit.script` and `torch.fx.symbolic_trace` refuse them; use
+`torch.compile` or `torch.export`, which take them whole.
 """
 
 import math
@@ -86,7 +87,8 @@ class _ByChannel:
         _check_dtypes(self, input, *values[0 if isinstance(self, _BatchNorm) else 2 :])
         shape = (1, -1, *[1] * (input.dim() - 2))
         mean, var, weight, bias = (None if v is None else v.view(shape) for v in values)
-        running = (None, None) if batch else (mean, var)
+        # Copies: a step in train mode may move them before the backward pass takes them.
+        running = (None, None) if batch else (mean.clone(), var.clone())
         return _normalize(input, scheme, weight, bias, self.eps, running)
 
     @torch.no_grad()
@@ -121,8 +123,9 @@ class _BatchNorm(_ByChannel):
                 self.num_batches_tracked.add_(1)
             if self.running_mean is not None and m > 1:
                 factor = self.momentum
-                if factor is None:
-                    factor = self.num_batches_tracked.to(mean.dtype).reciprocal()
+                if factor is None:  # as torch: without a count, nothing moves
+                    count = self.num_batches_tracked
+                    factor = 0.0 if count is None else count.to(mean.dtype).reciprocal()
                 self._update_running(mean, var, m, factor)
         return output
 

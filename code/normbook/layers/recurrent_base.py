@@ -82,7 +82,7 @@ class Recurrent(nn.Module):
     def _check_dtype(self, what, value):
         dtype = next(self.parameters()).dtype
         if value.dtype != dtype and not (
-            value.dtype in AUTOCAST and torch.is_autocast_enabled(value.device.type)
+            value.dtype in AUTOCAST and _in_autocast(value.device.type)
         ):
             raise ValueError(
                 f"{type(self).__name__}: {what} has dtype {value.dtype}, but the weights have "
@@ -229,7 +229,7 @@ class Layer(Recurrent, nn.RNNBase):
         initial = self._initial(hx, self._state_shape(samples), input)
         output, last = self._run_layers(data.flatten(0, 1), [samples] * steps, initial)
         device = output.device.type
-        if self.states == 2 and torch.is_autocast_enabled(device):  # as nn.LSTM does
+        if self.states == 2 and _in_autocast(device):  # as nn.LSTM does
             dtype = torch.get_autocast_dtype(device)
             output, *last = (value.to(dtype) for value in (output, *last))
         output = output.unflatten(0, (steps, samples))
@@ -288,6 +288,10 @@ class Layer(Recurrent, nn.RNNBase):
 class _Parts:
     def __init__(self, parts):
         self.__dict__.update(parts)
+
+
+def _in_autocast(device_type):
+    return device_type != "meta" and torch.is_autocast_enabled(device_type)
 
 
 def check_lengths(lengths, input, batch_first=True):
