@@ -123,20 +123,26 @@ def test_what_stands_under_a_mask_in_gamma_reaches_no_cell(library, gamma):
 
 
 @both
-def test_known_statistics_give_the_same_gradients(library, monkeypatch):
+@pytest.mark.parametrize("masked", [True, False])
+def test_known_statistics_give_the_same_gradients(library, masked, monkeypatch):
     rng = np.random.default_rng(0)
-    x, dy = (LIBRARIES[library](rng.normal(3, 2, (6, 5))) for _ in range(2))
-    expected = backward(dy, x, schemes.LAYER_NORM).x
-    for cells in (2**17, 4):
+    to, scheme = LIBRARIES[library], schemes.BATCH_NORM_POOLED
+    x, dy = (to(rng.normal(3, 2, (4, 6, 5))) for _ in range(2))
+    real = to(rng.random((4, 6)) < 0.7) if masked else None
+    expected = backward(dy, x, scheme, mask=real).x
+    placed = real if real is None else real[:, :, None]
+    for cells in (2**17, 40):
         monkeypatch.setattr(blockwise, "BLOCK_CELLS", cells)
-        _, *known = blockwise.forward(x, schemes.LAYER_NORM)
-        found, _, _ = blockwise.backward(dy, x, schemes.LAYER_NORM, known=known)
+        _, *known = blockwise.forward(x, scheme, real=placed)
+        found, _, _ = blockwise.backward(dy, x, scheme, real=placed, known=known)
         np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_gradients_through_mean_and_variance():
     """They are results as well: with autograd through the plain formulas."""
-    x = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(4, 5, dtype=torch.float64)
+    x[0] = 3.0  # centered, 0
+    x.requires_grad_()
     dmean, dvar = torch.randn(2, 4, 1, dtype=torch.float64)
     mean, var, _, _ = arithmetic.moments(x, schemes.LAYER_NORM)
     (expected,) = torch.autograd.grad((mean * dmean + var * dvar).sum(), x)

@@ -390,3 +390,11 @@ def test_cumulative_average_without_a_count():
     layer.num_batches_tracked = None
     layer(sample((4, 2), torch.float32))
     assert layer.running_mean.tolist() == [0, 0]  # as torch's
+
+
+def test_running_statistics_of_two_values():
+    ours, theirs = twins("InstanceNorm1d", (3,), {"track_running_stats": True})
+    ours(sample((4, 3, 2)))
+    theirs(sample((4, 3, 2)))
+    torch.testing.assert_close(ours.running_mean, theirs.running_mean)
+    torch.testing.assert_close(ours.running_var, theirs.running_var)
