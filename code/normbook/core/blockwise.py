@@ -28,16 +28,15 @@ def forward(x, scheme: Scheme, gamma=None, beta=None, eps=1e-5, real=None, given
     """
 
     def block(cut, target=None):
-        cells = to_compute(cut(x))
-        if given:
-            mean, var = map(cut, given)
-            centered = arithmetic.hide(cells - mean, cut(real))
+        cells, own = to_compute(cut(x)), given and [*map(cut, given)]
+        if target is not None:
+            return _normalize_into(target, cells, scheme, cut(gamma), cut(beta), eps, own)
+        if own:
+            (mean, var), centered = own, arithmetic.hide(cells - own[0], cut(real))
         else:
             mean, var, _, centered = arithmetic.moments(cells, scheme, cut(real))
-        parts = centered, var, cut(gamma), cut(beta), eps
-        if target is not None:
-            return _scale_and_shift_into(target, *parts), mean, var
-        return arithmetic.scale_and_shift(*parts, cut(real)), mean, var
+        parts = centered, var, cut(gamma), cut(beta), eps, cut(real)
+        return arithmetic.scale_and_shift(*parts), mean, var
 
     axis, cuts = _cuts(x, scheme, gamma, beta, *given or ())
     if len(cuts) == 1:
@@ -61,6 +60,8 @@ def backward(dy, x, scheme: Scheme, gamma=None, eps=1e-5, real=None, given=None,
             m = None if given else arithmetic.count(cells, scheme.averaged_positions, cut(real))
         else:
             _, var, m, centered = arithmetic.moments(cells, scheme, cut(real))
+            if centered is cells and target is not None:
+                centered = 1 * cells  # not to write over x
         parts = cast(cut(dy), cells.dtype), centered, var, m, cut(gamma), eps, scheme
         if target is not None:
             return _gradients_into(target, *parts)
@@ -88,22 +89,39 @@ def _blocks(x, real, cuts, block):
     return output, zip(*rest, strict=True)
 
 
-def _scale_and_shift_into(target, centered, var, gamma, beta, eps):
-    """`arithmetic.scale_and_shift` without a mask, written to `target`."""
-    library(centered).multiply(centered, (var + eps) ** -0.5, out=target)
+def _normalize_into(target, x, scheme, gamma, beta, eps, given):
+    """`moments` and `scale_and_shift` without a mask: all is written to `target`, and over it."""
+    lib, axes = library(x), scheme.averaged_positions
+    m = arithmetic.count(x, axes)
+    if given:
+        mean, var = given
+        lib.subtract(x, mean, out=target)
+    elif scheme.centered:
+        mean = arithmetic.total(x, axes) / m
+        lib.subtract(x, mean, out=target)
+        left = arithmetic.total(target, axes) / m
+        target -= left
+        mean, var = mean + left, arithmetic.total(target * target, axes) / m
+        var = var + (var - var)
+    else:
+        target[...] = x
+        var = arithmetic.total(x * x, axes) / m
+        mean = lib.zeros_like(var)
+    target *= (var + eps) ** -0.5
     if gamma is not None:
         target *= gamma
     if beta is not None:
         target += beta
-    return target
+    return target, mean, var
 
 
 def _gradients_into(target, dy, centered, var, m, gamma, eps, scheme):
-    """`arithmetic.gradients` without a mask: dx is written to `target`, and x_hat written over."""
+    """`gradients` without a mask: dx is written to `target`, and x_hat over the centered cells."""
     lib, axes, shared = library(dy), scheme.averaged_positions, scheme.shared_positions
     gamma = 1 if gamma is None else gamma
     scale = (var + eps) ** -0.5
-    x_hat = centered * scale
+    x_hat = centered
+    x_hat *= scale
     products = dy * x_hat
     dgamma, dbeta = arithmetic.total(products, shared), arithmetic.total(dy, shared)
     if shared == axes:  # batch norm: gamma is the same in all of a group, and the sums are there
