@@ -123,8 +123,10 @@ def print_book(
 
     Parameters
     ----------
-    solutions : whether to unfold the solutions of the exercises.
-    report : gets a line for each page, and one if this machine has no font with Chinese characters.
+    solutions
+        whether to unfold the solutions of the exercises.
+    report
+        gets a line for each page, and one if this machine has no font with Chinese characters.
     """
     with sync_playwright() as playwright:
         browser = launch_chromium(playwright)

@@ -35,7 +35,8 @@ def with_holes(source: str) -> str:
 
     Raises
     ------
-    ValueError : it holds a statement that is neither, nor an import.
+    ValueError
+        it holds a statement that is neither, nor an import.
     """
     parts = []
     for node in ast.parse(source).body:

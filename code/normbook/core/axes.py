@@ -27,8 +27,10 @@ class OnShape:
 
     Attributes
     ----------
-    cells : the axes of the input, ``"n (g k) h w"``.
-    lengths : the length of each, by its letter.
+    cells
+        the axes of the input, ``"n (g k) h w"``.
+    lengths
+        the length of each, by its letter.
     """
 
     cells: str

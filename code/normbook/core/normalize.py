@@ -88,14 +88,18 @@ def statistics(x: Array, scheme: Scheme, mask: Array | None = None) -> Statistic
 
     Parameters
     ----------
-    x : numpy array or torch tensor whose axes are `scheme.cells`.
-    mask : boolean, True for a real cell, indexed by `scheme.mask`.
+    x
+        numpy array or torch tensor whose axes are `scheme.cells`.
+    mask
+        boolean, True for a real cell, indexed by `scheme.mask`.
 
     Raises
     ------
-    TypeError : x is no array, or a masked or sparse one, or its dtype has no mean; mask is not
+    TypeError
+        x is no array, or a masked or sparse one, or its dtype has no mean; mask is not
         boolean or not of x's library.
-    ValueError : x or mask has a wrong shape; a mask leaves a group without a cell, unless it is
+    ValueError
+        x or mask has a wrong shape; a mask leaves a group without a cell, unless it is
         one that can only hide whole groups, such as the padding of LayerNorm per token.
 
     Examples
@@ -127,17 +131,24 @@ def normalize(
 
     Parameters
     ----------
-    x : numpy array or torch tensor whose axes are `scheme.cells`.
-    gamma, beta : scale and shift, indexed by `scheme.params`; None means 1 and 0.
-    eps : added to the variance, in its units; finite and at least 0.
-    mask : boolean, True for a real cell, indexed by `scheme.mask`.
-    running : a pair (mean, var) to use in place of the cells' own statistics, as batch norm does
+    x
+        numpy array or torch tensor whose axes are `scheme.cells`.
+    gamma, beta
+        scale and shift, indexed by `scheme.params`; None means 1 and 0.
+    eps
+        added to the variance, in its units; finite and at least 0.
+    mask
+        boolean, True for a real cell, indexed by `scheme.mask`.
+    running
+        a pair (mean, var) to use in place of the cells' own statistics, as batch norm does
         in eval mode; indexed by `scheme.running`.
 
     Raises
     ------
-    TypeError : as `statistics`; also if gamma, beta or running is not of x's library.
-    ValueError : as `statistics`; also if gamma, beta or running has a wrong shape, or eps is
+    TypeError
+        as `statistics`; also if gamma, beta or running is not of x's library.
+    ValueError
+        as `statistics`; also if gamma, beta or running has a wrong shape, or eps is
         negative, infinite or NaN.
 
     Examples
@@ -190,12 +201,15 @@ def backward(
 
     Parameters
     ----------
-    dy : the loss's derivative by the output, of the shape of x.
-    x, scheme, gamma, eps, mask, running : as they were given to `normalize`.
+    dy
+        the loss's derivative by the output, of the shape of x.
+    x, scheme, gamma, eps, mask, running
+        as they were given to `normalize`.
 
     Raises
     ------
-    TypeError, ValueError : as `normalize`; also if dy is not of x's library or shape.
+    TypeError, ValueError
+        as `normalize`; also if dy is not of x's library or shape.
 
     Examples
     --------

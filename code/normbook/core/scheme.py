@@ -72,25 +72,39 @@ class Scheme:
 
     Attributes
     ----------
-    name : what the layer is usually called.
-    cells : the axes of its input in order, ``"n c h w"``. Parentheses split an axis, as in
+    name
+        what the layer is usually called.
+    cells
+        the axes of its input in order, ``"n c h w"``. Parentheses split an axis, as in
         ``"n (g k) h w"``, where the channels are ``g`` groups of ``k``.
-    stats : the axes that index the mean and the variance; it averages over all the others.
-    params : the axes that index gamma and beta; empty for a layer that has none, and ``"1"``, as
+    stats
+        the axes that index the mean and the variance; it averages over all the others.
+    params
+        the axes that index gamma and beta; empty for a layer that has none, and ``"1"``, as
         einops writes an axis of length 1, for one gamma (and beta) that all cells share.
-    running : the axes that index the running statistics; empty for a layer that keeps none.
-    mask : the axes that index its boolean mask; empty means all of ``cells``.
-    centered : whether the mean is subtracted. If not (RMSNorm), there is no beta either.
-    optional : gamma, beta and running statistics exist but are off unless asked for.
-    lengths : lengths that the shape of the input can't tell, such as the number of groups.
-    torch : the PyTorch line for it, with ``{c}`` for the length of axis c and ``{eps}`` for eps.
-    torch_eps : the eps that this PyTorch layer takes when none is given.
-    names : what letters stand for, where it isn't what `AXIS_NAMES` says: ``(("t", "frame"),)``.
+    running
+        the axes that index the running statistics; empty for a layer that keeps none.
+    mask
+        the axes that index its boolean mask; empty means all of ``cells``.
+    centered
+        whether the mean is subtracted. If not (RMSNorm), there is no beta either.
+    optional
+        gamma, beta and running statistics exist but are off unless asked for.
+    lengths
+        lengths that the shape of the input can't tell, such as the number of groups.
+    torch
+        the PyTorch line for it, with ``{c}`` for the length of axis c and ``{eps}`` for eps.
+    torch_eps
+        the eps that this PyTorch layer takes when none is given.
+    names
+        what letters stand for, where it isn't what `AXIS_NAMES` says: ``(("t", "frame"),)``.
 
     Raises
     ------
-    TypeError : `cells` or another field of axes is not a string.
-    ValueError : `cells` is empty or names an axis twice, or another field names one not in it.
+    TypeError
+        `cells` or another field of axes is not a string.
+    ValueError
+        `cells` is empty or names an axis twice, or another field names one not in it.
 
     Examples
     --------
@@ -159,12 +173,12 @@ class Scheme:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The letters of all axes, a split axis as its parts: ``("n", "g", "k", "h", "w")``."""
+        """The letters of all axes, a split axis as its parts, as in ``("n", "g", "k", "h", "w")``."""
         return axes_of(self.cells)
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """The axes of the input as `cells` writes them: ``("n", "(g k)", "h", "w")``."""
+        """The axes of the input as `cells` writes them, such as ``("n", "(g k)", "h", "w")``."""
         return tuple(TOKEN.findall(self.cells))
 
     @property
@@ -174,17 +188,17 @@ class Scheme:
 
     @property
     def averaged(self) -> tuple[str, ...]:
-        """The letters of the axes that are averaged over: all that do not index the statistics."""
+        """The letters of the axes that are averaged over, all those that do not index the statistics."""
         return tuple(axis for axis in self.axes if axis not in axes_of(self.stats))
 
     @property
     def has_beta(self) -> bool:
-        """Whether the layer shifts: a layer that does not center has no beta."""
+        """Whether the layer shifts; one that does not center has no beta."""
         return bool(self.params) and self.centered
 
     @property
     def summary(self) -> str:
-        """What is averaged and what is kept: ``average over n, h, w → one (μ, σ²) per c``."""
+        """What is averaged and what is kept, such as ``average over n, h, w → one (μ, σ²) per c``."""
         over = ", ".join(self.averaged) or "nothing"
         pair = "(μ, σ²)" if self.centered else "mean square"
         return f"average over {over} → one {pair} {per(self.stats)}"
@@ -194,7 +208,8 @@ class Scheme:
 
         Raises
         ------
-        ValueError : the rank is not that of `cells`, the number of groups is not known, or a
+        ValueError
+            the rank is not that of `cells`, the number of groups is not known, or a
             length doesn't divide or equal the axis it belongs to.
 
         Examples
@@ -301,8 +316,10 @@ class Scheme:
 
         Raises
         ------
-        TypeError : the mask is not boolean.
-        ValueError : its shape is not that of the axes that index it.
+        TypeError
+            the mask is not boolean.
+        ValueError
+            its shape is not that of the axes that index it.
         """
         if str(mask.dtype) not in ("bool", "torch.bool"):
             raise TypeError(f"mask has dtype {mask.dtype}; expected bool, True for a real cell")

@@ -11,14 +11,19 @@ class Dataset:
 
     Attributes
     ----------
-    images : (N, H, W), float32, 0 for the ground to 1 for ink.
-    labels : (N,), int64, the class of each image, from 0.
-    name : what `normbook.data.load` calls it.
-    provenance : who made it, and under which license.
+    images
+        (N, H, W), float32, 0 for the ground to 1 for ink.
+    labels
+        (N,), int64, the class of each image, from 0.
+    name
+        what `normbook.data.load` calls it.
+    provenance
+        who made it, and under which license.
 
     Raises
     ------
-    ValueError : there isn't one label for each image, or the images aren't (N, H, W).
+    ValueError
+        there isn't one label for each image, or the images aren't (N, H, W).
 
     Examples
     --------
@@ -57,7 +62,8 @@ class Dataset:
 
         Raises
         ------
-        ValueError : `test` leaves one of the parts empty.
+        ValueError
+            `test` leaves one of the parts empty.
 
         Examples
         --------

@@ -17,7 +17,8 @@ def load_digits() -> Dataset:
 
     Raises
     ------
-    ValueError : the file is damaged.
+    ValueError
+        the file is damaged.
 
     Examples
     --------

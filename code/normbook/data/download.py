@@ -24,7 +24,8 @@ class RemoteFile:
 
     Raises
     ------
-    ValueError : the name leads into another folder, or isn't one of letters, digits, . _ and -.
+    ValueError
+        the name leads into another folder, or isn't one of letters, digits, . _ and -.
     """
 
     name: str
@@ -53,7 +54,8 @@ def download(file: RemoteFile, folder: Path, mirrors: Sequence[str]) -> Path:
 
     Raises
     ------
-    DownloadError : no mirror gave the file.
+    DownloadError
+        no mirror gave the file.
     """
     from filelock import FileLock
 

@@ -15,10 +15,14 @@ class Example:
 
     Attributes
     ----------
-    title : what it is.
-    source : the document and the place in it; where the numbers come from, if from elsewhere.
-    cells : its axes, as in `normbook.core.scheme`.
-    values : nested tuples.
+    title
+        what it is.
+    source
+        the document and the place in it; where the numbers come from, if from elsewhere.
+    cells
+        its axes, as in `normbook.core.scheme`.
+    values
+        nested tuples.
 
     Examples
     --------
@@ -52,8 +56,10 @@ class RecurrentExample(Example):
 
     Attributes
     ----------
-    W_xh, W_hh : the layer's weights, a row for each of its units.
-    gamma, beta : the layer norm's scale and shift, one of each for every unit.
+    W_xh, W_hh
+        the layer's weights, a row for each of its units.
+    gamma, beta
+        the layer norm's scale and shift, one of each for every unit.
 
     Examples
     --------

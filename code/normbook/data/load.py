@@ -14,14 +14,18 @@ def load(source: str = "digits", folder: str | Path | None = None) -> Dataset:
 
     Parameters
     ----------
-    source : "digits", 1,797 images of 8 × 8 pixels that come with the package; or "mnist", 70,000
+    source
+        "digits", 1,797 images of 8 × 8 pixels that come with the package; or "mnist", 70,000
         of 28 × 28, of which the last 10,000 are the test part. These are downloaded once, 11.6 MB.
-    folder : where the files of "mnist" are kept; None means the user's cache.
+    folder
+        where the files of "mnist" are kept; None means the user's cache.
 
     Raises
     ------
-    ValueError : there is no such source, or a file is damaged.
-    DownloadError : MNIST isn't there and could not be downloaded.
+    ValueError
+        there is no such source, or a file is damaged.
+    DownloadError
+        MNIST isn't there and could not be downloaded.
 
     Examples
     --------

@@ -43,8 +43,10 @@ def load_mnist(folder: str | Path | None = None) -> Dataset:
 
     Raises
     ------
-    DownloadError : a file is missing and could not be downloaded.
-    ValueError : a file is damaged, or the four don't belong together.
+    DownloadError
+        a file is missing and could not be downloaded.
+    ValueError
+        a file is damaged, or the four don't belong together.
     """
     if folder is None:
         from platformdirs import user_cache_path
@@ -72,7 +74,8 @@ def read_idx(path: str | Path) -> np.ndarray:
 
     Raises
     ------
-    ValueError : the file is not IDX, or is damaged; the message names it and the problem.
+    ValueError
+        the file is not IDX, or is damaged; the message names it and the problem.
     """
     path = Path(path)
     try:

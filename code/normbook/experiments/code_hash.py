@@ -28,7 +28,8 @@ def code_hash(module: str, *names: str) -> str:
 
     Raises
     ------
-    ValueError : a module is imported from a dot on, or with ``*``; a name isn't there.
+    ValueError
+        a module is imported from a dot on, or with ``*``; a name isn't there.
     """
     found = _Program(module).reach(names)
     # Sorted by what they are, not by where. Of several of one name, each is called by its text.

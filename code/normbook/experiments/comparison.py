@@ -20,11 +20,16 @@ class Comparison:
 
     Attributes
     ----------
-    pairs : how many.
-    a_lower, b_lower : in how many of them either arm has the lower value.
-    mean : the mean difference.
-    low, high : its 95 % interval, by Student's t.
-    unit : what the difference is measured in.
+    pairs
+        how many.
+    a_lower, b_lower
+        in how many of them either arm has the lower value.
+    mean
+        the mean difference.
+    low, high
+        its 95 % interval, by Student's t.
+    unit
+        what the difference is measured in.
 
     Examples
     --------
@@ -70,13 +75,17 @@ def compare(
 
     Parameters
     ----------
-    rows : one row for each arm and seed: choose one learning rate, one batch size and so on first.
-    arm, pair : the columns that tell the arm and the pair.
-    unit : what the value is measured in, for the verdict.
+    rows
+        one row for each arm and seed: choose one learning rate, one batch size and so on first.
+    arm, pair
+        the columns that tell the arm and the pair.
+    unit
+        what the value is measured in, for the verdict.
 
     Raises
     ------
-    ValueError : a seed is there twice, is missing in one of the arms, or there are fewer than ten.
+    ValueError
+        a seed is there twice, is missing in one of the arms, or there are fewer than ten.
 
     Examples
     --------

@@ -38,7 +38,8 @@ def records(name: str) -> list[dict]:
 
     Raises
     ------
-    RecordsError : the experiment was not run, or not with the code as it is.
+    RecordsError
+        the experiment was not run, or not with the code as it is.
     """
     return Experiment(f"normbook.experiments.{name}").records()
 

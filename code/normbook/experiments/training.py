@@ -132,7 +132,8 @@ def batches(n: int, batch_size: int, epochs: int, seed: int) -> Iterator[Tensor]
 
     Raises
     ------
-    ValueError : there are fewer images than a batch takes.
+    ValueError
+        there are fewer images than a batch takes.
 
     Examples
     --------
@@ -162,11 +163,16 @@ def train(
 
     Parameters
     ----------
-    model : takes (N, 1, H, W), gives (N, classes). It is put into train mode, and left in it.
-    rate : the learning rate, constant.
-    seed : tells the order of the images. Models trained with the same seed see the same batches.
-    optimizer : "sgd" or "adam".
-    momentum : of SGD.
+    model
+        takes (N, 1, H, W), gives (N, classes). It is put into train mode, and left in it.
+    rate
+        the learning rate, constant.
+    seed
+        tells the order of the images. Models trained with the same seed see the same batches.
+    optimizer
+        "sgd" or "adam".
+    momentum
+        of SGD.
 
     Returns
     -------
@@ -213,9 +219,11 @@ def error(
 
     Parameters
     ----------
-    mode : "eval", or "train" to predict as with a forgotten ``eval()``. The model itself is left
+    mode
+        "eval", or "train" to predict as with a forgotten ``eval()``. The model itself is left
         alone, its running statistics and its mode included.
-    batch_size : images that are predicted together, in their order; None means all.
+    batch_size
+        images that are predicted together, in their order; None means all.
 
     Examples
     --------
@@ -242,8 +250,10 @@ def train_best(
 
     Returns
     -------
-    model : the best one.
-    rows : of each rate the rate; ``first_loss``, the mean loss of the first five steps; ``loss``,
+    model
+        the best one.
+    rows
+        of each rate the rate; ``first_loss``, the mean loss of the first five steps; ``loss``,
         that of the last tenth of all steps, None if training diverged; ``validation_loss``, None
         if it isn't finite; ``error``, in percent, of the test part; ``chosen``, true for the best.
 

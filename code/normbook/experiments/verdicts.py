@@ -47,7 +47,8 @@ def verdicts(*rows: tuple[str, Comparison]) -> Verdicts:
 
     Raises
     ------
-    ValueError : there is no row, or the differences are measured in several units.
+    ValueError
+        there is no row, or the differences are measured in several units.
 
     Examples
     --------

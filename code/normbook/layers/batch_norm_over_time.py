@@ -37,14 +37,19 @@ class BatchNormPerStep(nn.modules.batchnorm._BatchNorm):
 
     Raises
     ------
-    TypeError : a size or a length is no integer, affine no bool, the input no tensor or a nested
+    TypeError
+        a size or a length is no integer, affine no bool, the input no tensor or a nested
         one.
-    ValueError : wrong shape; a wrong number of lengths, or one that isn't from 1 to T. In train
+    ValueError
+        wrong shape; a wrong number of lengths, or one that isn't from 1 to T. In train
         mode, a step with one real sample, or a step beyond num_steps. In eval mode with
         beyond="error", a step that no training sequence reached.
-    RuntimeError : mixed dtypes.
+    RuntimeError
+        mixed dtypes.
 
-    Source: Cooijmans et al. 2016, section 3.
+    References
+    ----------
+    Cooijmans et al. 2016, section 3.
 
     Examples
     --------
@@ -171,13 +176,18 @@ class BatchNormPooled(BatchNorm1d):
 
     Raises
     ------
-    TypeError : a length is no integer; padding isn't boolean; lengths and padding are both given;
+    TypeError
+        a length is no integer; padding isn't boolean; lengths and padding are both given;
         the input is no tensor or a nested one.
-    ValueError : wrong shape; a wrong number of lengths, or one that isn't from 1 to T; in train
+    ValueError
+        wrong shape; a wrong number of lengths, or one that isn't from 1 to T; in train
         mode, one real step in all.
-    RuntimeError : mixed dtypes.
+    RuntimeError
+        mixed dtypes.
 
-    Source: Laurent et al. 2016 and Amodei et al. 2016, both "sequence-wise".
+    References
+    ----------
+    Laurent et al. 2016 and Amodei et al. 2016, both "sequence-wise".
 
     Examples
     --------
@@ -221,8 +231,10 @@ def check_padding(padding, input, name="padding"):
 
     Raises
     ------
-    TypeError : it isn't boolean.
-    ValueError : wrong shape.
+    TypeError
+        it isn't boolean.
+    ValueError
+        wrong shape.
 
     Examples
     --------

@@ -301,17 +301,20 @@ class LayerNormOutput(nn.Module):
     the states are those of the layer alone, and the last state is returned as it is. Both
     directions are normalized together.
 
-    Parameters
-    ----------
-    rnn : a recurrent layer of `torch.nn`, with batch_first=True, or of this module.
-    norm : makes a norm of so many features.
-
     Input, outputs and states are those of the layer; it, too, takes padded sequences and their
     `lengths`. Without `lengths`, padding comes out as what the norm makes of it, never 0.
 
+    Parameters
+    ----------
+    rnn
+        a recurrent layer of `torch.nn`, with batch_first=True, or of this module.
+    norm
+        makes a norm of so many features.
+
     Raises
     ------
-    ValueError : a layer without batch_first; a wrong number of lengths, or one that isn't from 1
+    ValueError
+        a layer without batch_first; a wrong number of lengths, or one that isn't from 1
         to T.
 
     Examples

@@ -139,11 +139,16 @@ class BatchNorm1d(_BatchNorm, nn.BatchNorm1d):
 
     Raises
     ------
-    ValueError : wrong rank; eps < 0; with the batch's statistics, one value per channel or eps = 0.
-    RuntimeError : wrong number of channels; mixed dtypes.
-    NotImplementedError : input that isn't floating point, or is nested.
+    ValueError
+        wrong rank; eps < 0; with the batch's statistics, one value per channel or eps = 0.
+    RuntimeError
+        wrong number of channels; mixed dtypes.
+    NotImplementedError
+        input that isn't floating point, or is nested.
 
-    Source: Ioffe & Szegedy 2015, algorithms 1 and 2.
+    References
+    ----------
+    Ioffe & Szegedy 2015, algorithms 1 and 2.
 
     Examples
     --------
@@ -195,12 +200,17 @@ class InstanceNorm1d(_InstanceNorm, nn.InstanceNorm1d):
 
     Raises
     ------
-    ValueError : wrong rank; wrong number of channels, if affine; one spatial element, with the
+    ValueError
+        wrong rank; wrong number of channels, if affine; one spatial element, with the
         sample's statistics.
-    RuntimeError : wrong number of channels, with running statistics; mixed dtypes.
-    NotImplementedError : input that isn't floating point, or is nested.
+    RuntimeError
+        wrong number of channels, with running statistics; mixed dtypes.
+    NotImplementedError
+        input that isn't floating point, or is nested.
 
-    Source: Ulyanov, Vedaldi & Lempitsky 2016, eq. 7.
+    References
+    ----------
+    Ulyanov, Vedaldi & Lempitsky 2016, eq. 7.
 
     Examples
     --------
@@ -233,11 +243,16 @@ class GroupNorm(nn.GroupNorm):
 
     Raises
     ------
-    ValueError : num_groups doesn't divide num_channels; one value in all of a group, with N = 1.
-    RuntimeError : fewer than 2 axes; channels other than num_channels; mixed dtypes.
-    NotImplementedError : input that isn't floating point, or is nested.
+    ValueError
+        num_groups doesn't divide num_channels; one value in all of a group, with N = 1.
+    RuntimeError
+        fewer than 2 axes; channels other than num_channels; mixed dtypes.
+    NotImplementedError
+        input that isn't floating point, or is nested.
 
-    Source: Wu & He 2018, eq. 7.
+    References
+    ----------
+    Wu & He 2018, eq. 7.
 
     Examples
     --------
@@ -284,11 +299,16 @@ class LayerNorm(nn.LayerNorm):
 
     Raises
     ------
-    TypeError : input is no tensor.
-    RuntimeError : normalized_shape is empty, or isn't the end of the input's shape; mixed dtypes.
-    NotImplementedError : input that isn't floating point, or is nested.
+    TypeError
+        input is no tensor.
+    RuntimeError
+        normalized_shape is empty, or isn't the end of the input's shape; mixed dtypes.
+    NotImplementedError
+        input that isn't floating point, or is nested.
 
-    Source: Ba, Kiros & Hinton 2016, eq. 3 and 4.
+    References
+    ----------
+    Ba, Kiros & Hinton 2016, eq. 3 and 4.
 
     Examples
     --------
@@ -311,12 +331,18 @@ class RMSNorm(nn.RMSNorm):
 
     Raises
     ------
-    TypeError : input is no tensor.
-    ValueError : fewer axes than normalized_shape.
-    RuntimeError : normalized_shape is empty, or isn't the end of the input's shape.
-    NotImplementedError : input that isn't floating point, or is nested.
+    TypeError
+        input is no tensor.
+    ValueError
+        fewer axes than normalized_shape.
+    RuntimeError
+        normalized_shape is empty, or isn't the end of the input's shape.
+    NotImplementedError
+        input that isn't floating point, or is nested.
 
-    Source: Zhang & Sennrich 2019, eq. 4.
+    References
+    ----------
+    Zhang & Sennrich 2019, eq. 4.
 
     Examples
     --------

@@ -119,11 +119,14 @@ class Cell(Recurrent, nn.RNNCellBase):
 
     Raises
     ------
-    TypeError : a size is no integer, or bias no bool; input or state is no tensor or a nested one,
+    TypeError
+        a size is no integer, or bias no bool; input or state is no tensor or a nested one,
         or the state of an LSTM no pair.
-    ValueError : a size below 1; wrong rank; a dtype other than the weights', unless autocast
+    ValueError
+        a size below 1; wrong rank; a dtype other than the weights', unless autocast
         converts it.
-    RuntimeError : wrong length of an axis.
+    RuntimeError
+        wrong length of an axis.
     """
 
     def __init__(
@@ -156,19 +159,26 @@ class Layer(Recurrent, nn.RNNBase):
 
     Parameters
     ----------
-    bias : whether cells have biases; never right in front of a norm, whose beta takes their place.
-    batch_first : False for input and outputs (T, N, ...).
-    dropout : the share of outputs dropped between layers in train mode.
-    norm : makes a norm of so many features, such as nn.RMSNorm; None switches all norms off.
+    bias
+        whether cells have biases; never right in front of a norm, whose beta takes their place.
+    batch_first
+        False for input and outputs (T, N, ...).
+    dropout
+        the share of outputs dropped between layers in train mode.
+    norm
+        makes a norm of so many features, such as nn.RMSNorm; None switches all norms off.
 
     Raises
     ------
-    TypeError : a size is no integer, or an option no bool; input or state is no tensor or a nested
+    TypeError
+        a size is no integer, or an option no bool; input or state is no tensor or a nested
         one, or the state of an LSTM no pair.
-    ValueError : a size below 1; dropout outside of 0 to 1; wrong rank; a dtype other than the
+    ValueError
+        a size below 1; dropout outside of 0 to 1; wrong rank; a dtype other than the
         weights', unless autocast converts it; a wrong number of lengths, or one that isn't from 1
         to T.
-    RuntimeError : wrong length of an axis; no step at all.
+    RuntimeError
+        wrong length of an axis; no step at all.
     """
 
     # Not an nn.LSTM: whoever asks for one may put its equations, fused, in place of these.
@@ -299,8 +309,10 @@ def check_lengths(lengths, input, batch_first=True):
 
     Raises
     ------
-    TypeError : they are no integers, or the input is no tensor.
-    ValueError : the input isn't of rank 3; a wrong number of lengths, or one that isn't from 1
+    TypeError
+        they are no integers, or the input is no tensor.
+    ValueError
+        the input isn't of rank 3; a wrong number of lengths, or one that isn't from 1
         to T.
     """
     if not isinstance(input, torch.Tensor):
@@ -352,7 +364,8 @@ def check_tensor(name, input):
 
     Raises
     ------
-    TypeError : it is no tensor, or a nested one.
+    TypeError
+        it is no tensor, or a nested one.
     """
     if not isinstance(input, torch.Tensor):
         raise TypeError(f"{name}: input is a {type(input).__name__}; expected a tensor")
@@ -372,7 +385,8 @@ def reset(norm):
 
     Raises
     ------
-    AttributeError : there is, but it has no reset_parameters().
+    AttributeError
+        there is, but it has no reset_parameters().
     """
     if norm.state_dict():
         norm.reset_parameters()

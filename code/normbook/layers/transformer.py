@@ -34,7 +34,9 @@ class DynamicTanh(nn.Module):
     Input (..., num_features), output as the input. `weight` (gamma) and `bias` (beta) have one
     value per feature; `alpha` is one number, learned as well.
 
-    Source: Zhu et al. 2025, section 4, with its initial alpha.
+    References
+    ----------
+    Zhu et al. 2025, section 4, with its initial alpha.
 
     Examples
     --------
@@ -67,17 +69,23 @@ class SelfAttention(nn.Module):
 
     Parameters
     ----------
-    embed_dim, num_heads : the number of features, D, and of heads that share them.
-    dropout : of the attention weights, in train mode.
-    bias : whether the linear maps have one.
-    qk_norm : makes the norm of queries and that of keys, from the number of features of one head;
+    embed_dim, num_heads
+        the number of features, D, and of heads that share them.
+    dropout
+        of the attention weights, in train mode.
+    bias
+        whether the linear maps have one.
+    qk_norm
+        makes the norm of queries and that of keys, from the number of features of one head;
         the heads share them. None for no norm. Henry et al. 2020 normalize both by their length,
         Dehghani et al. 2023 by layer norm.
 
     Raises
     ------
-    TypeError : bias is no bool; x is no tensor or a nested one.
-    ValueError : num_heads doesn't divide embed_dim.
+    TypeError
+        bias is no bool; x is no tensor or a nested one.
+    ValueError
+        num_heads doesn't divide embed_dim.
 
     Examples
     --------
@@ -159,20 +167,30 @@ class EncoderLayer(nn.Module):
 
     Parameters
     ----------
-    d_model, nhead, dim_feedforward : the number of features, D, of heads, and of hidden units.
-    dropout : of attention weights, of hidden units, and of what is added; in train mode.
-    activation : of the hidden units, "relu", "gelu", or a function or module; a copy of it.
-    layer_norm_eps : the eps of the layer norms, if `norm` is None.
-    batch_first : True; it's here for the signature of PyTorch's layer, whose default is False.
-    bias : whether the linear maps and the layer norms have one.
-    norm : makes a norm from the number of features, such as `RMSNorm` or `BatchNormPooled`. None
+    d_model, nhead, dim_feedforward
+        the number of features, D, of heads, and of hidden units.
+    dropout
+        of attention weights, of hidden units, and of what is added; in train mode.
+    activation
+        of the hidden units, "relu", "gelu", or a function or module; a copy of it.
+    layer_norm_eps
+        the eps of the layer norms, if `norm` is None.
+    batch_first
+        True; it's here for the signature of PyTorch's layer, whose default is False.
+    bias
+        whether the linear maps and the layer norms have one.
+    norm
+        makes a norm from the number of features, such as `RMSNorm` or `BatchNormPooled`. None
         for layer norm.
-    qk_norm : as in `SelfAttention`.
+    qk_norm
+        as in `SelfAttention`.
 
     Raises
     ------
-    TypeError : bias, batch_first, norm_first or norm_output is no bool.
-    ValueError : nhead doesn't divide d_model; unknown activation; batch_first is False; norm_first
+    TypeError
+        bias, batch_first, norm_first or norm_output is no bool.
+    ValueError
+        nhead doesn't divide d_model; unknown activation; batch_first is False; norm_first
         and norm_output are both True.
 
     Examples
@@ -232,16 +250,21 @@ class EncoderLayer(nn.Module):
 
         Parameters
         ----------
-        src_mask : (T, T) or (N * nhead, T, T), by query and key. Boolean, True where the query may
+        src_mask
+            (T, T) or (N * nhead, T, T), by query and key. Boolean, True where the query may
             not attend to the key; or floating point, added to the scores.
-        src_key_padding_mask : boolean (N, T), or (T,) for one sample, True for padding, which no
+        src_key_padding_mask
+            boolean (N, T), or (T,) for one sample, True for padding, which no
             token attends to.
-        is_causal : whether no token may attend to a later one. No other mask is needed for it.
+        is_causal
+            whether no token may attend to a later one. No other mask is needed for it.
 
         Raises
         ------
-        TypeError : a mask has another dtype; src is no tensor or a nested one.
-        ValueError : src or a mask has another shape.
+        TypeError
+            a mask has another dtype; src is no tensor or a nested one.
+        ValueError
+            src or a mask has another shape.
         """
         check_tensor(type(self).__name__, src)
         d_model = self.linear1.in_features
@@ -281,12 +304,15 @@ class Encoder(nn.Module):
 
     Parameters
     ----------
-    num_layers : at least 1.
-    args, options : as `EncoderLayer` takes them.
+    num_layers
+        at least 1.
+    args, options
+        as `EncoderLayer` takes them.
 
     Raises
     ------
-    ValueError : num_layers is less than 1; or as `EncoderLayer`.
+    ValueError
+        num_layers is less than 1; or as `EncoderLayer`.
 
     Examples
     --------

@@ -12,14 +12,19 @@ def check(what: str, yours: Any, expected: Any, traps: dict[str, Any] | None = N
 
     Parameters
     ----------
-    what : what is checked, in words.
-    yours : a number, string, array or tensor.
-    expected : the right one.
-    traps : what well-known mistakes would give, by what to say about each.
+    what
+        what is checked, in words.
+    yours
+        a number, string, array or tensor.
+    expected
+        the right one.
+    traps
+        what well-known mistakes would give, by what to say about each.
 
     Raises
     ------
-    AssertionError : the answer is wrong, missing, or of another shape. The message says which, and
+    AssertionError
+        the answer is wrong, missing, or of another shape. The message says which, and
         names the mistake if the answer is what one of `traps` gives.
 
     Examples

@@ -24,14 +24,19 @@ class Answer:
 
     Attributes
     ----------
-    text : the answer; ``code`` between backticks.
-    why : what is said when it is chosen.
-    see : where the book explains it, such as ``batch_norm.ipynb#running-statistics``.
-    right : whether it is the right one.
+    text
+        the answer; ``code`` between backticks.
+    why
+        what is said when it is chosen.
+    see
+        where the book explains it, such as ``batch_norm.ipynb#running-statistics``.
+    right
+        whether it is the right one.
 
     Raises
     ------
-    ValueError : `see` is neither a page nor a web address, such as a ``javascript:``.
+    ValueError
+        `see` is neither a page nor a web address, such as a ``javascript:``.
 
     Examples
     --------
@@ -81,11 +86,13 @@ class Quiz:
 
     Parameters
     ----------
-    questions : each a question and its answers, ``("Which …?", right(…), wrong(…), …)``.
+    questions
+        each a question and its answers, ``("Which …?", right(…), wrong(…), …)``.
 
     Raises
     ------
-    ValueError : a question doesn't have exactly one right answer, or has just one answer.
+    ValueError
+        a question doesn't have exactly one right answer, or has just one answer.
 
     Examples
     --------

@@ -93,15 +93,19 @@ def verify(*rows: Row, decimals: int | None = None, source: str = "") -> Verific
 
     Parameters
     ----------
-    rows : what is stated, in words; the stated value, a literal; the computed one. Values are
+    rows
+        what is stated, in words; the stated value, a literal; the computed one. Values are
         numbers, strings, or arrays of either shape-compatible kind.
-    decimals : to how many decimals the value is stated: it may be off by half a unit of the last.
+    decimals
+        to how many decimals the value is stated: it may be off by half a unit of the last.
         None means exactly, up to rounding errors of the computation (1e-9, relative).
-    source : who states it, such as "document 002".
+    source
+        who states it, such as "document 002".
 
     Raises
     ------
-    VerificationError : a stated value differs from the computed one; the message has all that do.
+    VerificationError
+        a stated value differs from the computed one; the message has all that do.
 
     Examples
     --------
@@ -117,7 +121,8 @@ def refute(*rows: Row, decimals: int | None = None, source: str = "") -> Verific
 
     Raises
     ------
-    VerificationError : a stated value agrees with the computed one.
+    VerificationError
+        a stated value agrees with the computed one.
 
     Examples
     --------
@@ -194,7 +199,8 @@ def raises(error: type[Exception], function: Callable[[], Any]) -> Raised:
 
     Raises
     ------
-    VerificationError : it raises nothing. Any other error passes through.
+    VerificationError
+        it raises nothing. Any other error passes through.
 
     Examples
     --------

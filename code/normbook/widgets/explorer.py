@@ -31,31 +31,47 @@ class Explorer(anywidget.AnyWidget):
 
     Parameters
     ----------
-    y : the values, of shape (the length of each parameter, curves, points). NaN stands for none,
+    y
+        the values, of shape (the length of each parameter, curves, points). NaN stands for none,
         and leaves a gap.
-    x : where they are, of shape (points,): the same for all curves.
-    parameters : one or two, in the order of the first axes of `y`: the name of each, and its
+    x
+        where they are, of shape (points,): the same for all curves.
+    parameters
+        one or two, in the order of the first axes of `y`: the name of each, and its
         values. Numbers get a slider, strings get buttons.
-    curves : the names of the curves; at most as many as there are `STROKES`.
-    x_label, y_label : what the axes measure, with the unit.
-    low, high : the ends of a band around each curve, in the shape of `y`.
-    band : what the band is, such as "10 seeds, smallest to largest".
-    x_scale, y_scale : "linear" or "log".
-    y_range : the lowest and the highest value of the y axis; by default those of the family.
-    title : what the chart shows; read aloud and written above it.
-    play : the name of the parameter that is time: a button goes through its values.
-    start : the value of a parameter at first, by its name; by default its first value.
-    markers : whether there is a dot at every point.
-    language : "en" or "zh"; by default what `use_language` set.
+    curves
+        the names of the curves; at most as many as there are `STROKES`.
+    x_label, y_label
+        what the axes measure, with the unit.
+    low, high
+        the ends of a band around each curve, in the shape of `y`.
+    band
+        what the band is, such as "10 seeds, smallest to largest".
+    x_scale, y_scale
+        "linear" or "log".
+    y_range
+        the lowest and the highest value of the y axis; by default those of the family.
+    title
+        what the chart shows; read aloud and written above it.
+    play
+        the name of the parameter that is time: a button goes through its values.
+    start
+        the value of a parameter at first, by its name; by default its first value.
+    markers
+        whether there is a dot at every point.
+    language
+        "en" or "zh"; by default what `use_language` set.
 
     Attributes
     ----------
-    selected : for each parameter, the index of its value. It can be set and observed, and raises
+    selected
+        for each parameter, the index of its value. It can be set and observed, and raises
         `TraitError` where there is no such value.
 
     Raises
     ------
-    ValueError : the shapes don't fit, there is no such name or value, a value is infinite, or it
+    ValueError
+        the shapes don't fit, there is no such name or value, a value is infinite, or it
         has no place on a log scale.
 
     Examples

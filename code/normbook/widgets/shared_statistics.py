@@ -124,42 +124,67 @@ def _schemes_to_json(schemes, _widget=None):
 class SharedStatistics(anywidget.AnyWidget):
     """A tensor whose cells light up with those that share their statistics.
 
+    All attributes below can be observed, and raise `TraitError` at once where a value doesn't fit.
+
     Parameters
     ----------
-    x : the tensor, anything that numpy reads as real numbers; at most 4,096 cells are drawn.
-    scheme : the layer shown at first, with any axes; by default the first of `LAYERS` that takes x.
-    cells : the axes of x, such as ``"n d l"``, where `scheme` doesn't tell and 2, 3 or 4 axes are
+    x
+        the tensor, anything that numpy reads as real numbers; at most 4,096 cells are drawn.
+    scheme
+        the layer shown at first, with any axes; by default the first of `LAYERS` that takes x.
+    cells
+        the axes of x, such as ``"n d l"``, where `scheme` doesn't tell and 2, 3 or 4 axes are
         not those of features, tokens or images.
-    mask : True for a real cell: one value per n, t for tokens, else one per cell of x.
-    lengths : of sequences of tokens, in place of `mask`; they can be changed by hand.
-    layers : those to choose from; by default those of `LAYERS` with these axes, and `scheme`.
-    label : what the tensor is; read aloud and written above it.
-    controls : the ones in front, of `CONTROLS`; the others wait under "more".
-    prompt : a question to try at once, such as ``{"cell": (1, 2), "value": 90}``: change this cell
+    mask
+        True for a real cell: one value per n, t for tokens, else one per cell of x.
+    lengths
+        of sequences of tokens, in place of `mask`; they can be changed by hand.
+    layers
+        those to choose from; by default those of `LAYERS` with these axes, and `scheme`.
+    label
+        what the tensor is; read aloud and written above it.
+    controls
+        the ones in front, of `CONTROLS`; the others wait under "more".
+    prompt
+        a question to try at once, such as ``{"cell": (1, 2), "value": 90}``: change this cell
         to this value, and see which outputs move.
-    goal : a task, and when it is done: ``{"ask": "Make it instance norm.", "stats": "n c"}`` when
+    goal
+        a task, and when it is done: ``{"ask": "Make it instance norm.", "stats": "n c"}`` when
         statistics have these indices; with "moved", a list of cells counted from 0 row by row,
         when an edit has moved the outputs of just these.
-    next : another SharedStatistics, which a button unfolds below this one.
-    language : "en" or "zh"; by default what `use_language` set.
-    state : traits to begin with, such as ``selection=(0, 1)`` or ``view="normalized"``.
-
-    All traits below can be observed, and raise `TraitError` at once where a value doesn't fit.
+    next
+        another SharedStatistics, which a button unfolds below this one.
+    language
+        "en" or "zh"; by default what `use_language` set.
+    state
+        traits to begin with, such as ``selection=(0, 1)`` or ``view="normalized"``.
 
     Attributes
     ----------
-    values : x in float64. Change it by assignment; its shape stays.
-    mask : the mask, or None.
-    selection : the index of the pinned cell, or None.
-    eps : added to the variance.
-    gamma, beta : indexed by the scheme's `params`; None means 1 and 0. A new scheme resets them.
-    running_mean, running_var : indexed by the scheme's `running`; None means 0 and 1.
-    batches : how many batches each running statistic has seen.
-    batch : how many samples, the first ones, take part.
-    mode : "train", or "eval" to use the running statistics.
-    view : what stands in the cells, of `VIEWS`. "both" is the input above the output.
-    share : what the lit cells share: "statistics" (μ, σ²) or "parameters" (γ, β).
-    upstream : the gradient that arrives at the pinned output, in the view "gradient".
+    values
+        x in float64. Change it by assignment; its shape stays.
+    mask
+        the mask, or None.
+    selection
+        the index of the pinned cell, or None.
+    eps
+        added to the variance.
+    gamma, beta
+        indexed by the scheme's `params`; None means 1 and 0. A new scheme resets them.
+    running_mean, running_var
+        indexed by the scheme's `running`; None means 0 and 1.
+    batches
+        how many batches each running statistic has seen.
+    batch
+        how many samples, the first ones, take part.
+    mode
+        "train", or "eval" to use the running statistics.
+    view
+        what stands in the cells, of `VIEWS`. "both" is the input above the output.
+    share
+        what the lit cells share: "statistics" (μ, σ²) or "parameters" (γ, β).
+    upstream
+        the gradient that arrives at the pinned output, in the view "gradient".
 
     Examples
     --------
@@ -410,7 +435,7 @@ class SharedStatistics(anywidget.AnyWidget):
 
     @property
     def shown(self) -> np.ndarray:
-        """The values that take part: those of the first `batch` samples."""
+        """The values that take part, those of the first `batch` samples."""
         return self.values[: self.batch]
 
     def _repr_html_(self):

@@ -247,7 +247,8 @@ def words_in(language: str | None = None) -> dict:
 
     Raises
     ------
-    ValueError : there are no words in this language.
+    ValueError
+        there are no words in this language.
     """
     language = language or _language
     if language not in LANGUAGES:

@@ -14,7 +14,7 @@
 ``metadata``         descriptions of pages, and previews of links to them
 ``page_assets``      one style sheet and one script, of no more than the pages use
 ``status``           notebooks, their times, and versions as tables
-``docstrings``       the package's docstrings as pages
+``api_pages``        signatures and members that autodoc would show otherwise
 ``wheel``            the package as a wheel, so that downloaded notebooks run
 ===================  ===============================================================================
 """
@@ -23,8 +23,8 @@
 def setup(app):
     # Imported here: kernels import `notebook_values` and must not load Sphinx for it.
     from . import (
+        api_pages,
         citations,
-        docstrings,
         execute,
         highlight,
         integrity,
@@ -48,7 +48,7 @@ def setup(app):
         citations,
         theme,
         metadata,
-        docstrings,
+        api_pages,
         wheel,
         status,
         page_assets,

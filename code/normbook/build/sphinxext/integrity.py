@@ -26,7 +26,8 @@ def hold(folder, report: Callable[[str], object]) -> AcquireReturnProxy:
 
     Raises
     ------
-    ExtensionError : nothing can be written there.
+    ExtensionError
+        nothing can be written there.
     """
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)

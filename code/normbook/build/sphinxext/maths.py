@@ -90,7 +90,8 @@ class MathJax:
 
         Raises
         ------
-        ValueError : MathJax doesn't understand it; the message is MathJax's.
+        ValueError
+            MathJax doesn't understand it; the message is MathJax's.
         """
         result = self.engine.eval(f"{TYPESET}({json.dumps([tex, display])})")
         if result.startswith('"'):

@@ -14,7 +14,8 @@ def build_wheel(project: Path, folder: Path) -> None:
 
     Raises
     ------
-    CalledProcessError : it could not be built; its ``stdout`` says why.
+    CalledProcessError
+        it could not be built; its ``stdout`` says why.
     """
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(

@@ -14,9 +14,12 @@ class Flow:
 
     Attributes
     ----------
-    title : what it is called.
-    steps : their names.
-    jumps : pairs of positions in `steps`: the output of the first also goes into the second. Ahead,
+    title
+        what it is called.
+    steps
+        their names.
+    jumps
+        pairs of positions in `steps`: the output of the first also goes into the second. Ahead,
         as a residual connection does, or back, as a recurrence does into the next time step.
 
     Examples
@@ -37,7 +40,8 @@ def draw_flow(*flows: Flow, caption: str, highlight: str = "LN") -> Figure:
 
     Raises
     ------
-    ValueError : a jump goes to a step that isn't there, or to itself.
+    ValueError
+        a jump goes to a step that isn't there, or to itself.
 
     Examples
     --------

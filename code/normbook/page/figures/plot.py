@@ -31,12 +31,17 @@ class Curve:
 
     Attributes
     ----------
-    x, y : the points, in the units of the axes. Where y is NaN, the line has a gap.
-    name : what the legend calls it, beside its color and dashes. A curve without a name is thin and
+    x, y
+        the points, in the units of the axes. Where y is NaN, the line has a gap.
+    name
+        what the legend calls it, beside its color and dashes. A curve without a name is thin and
         has the color of the text, as a contour line has.
-    dots : whether to mark every point.
-    line : whether to join them; without it, the points are marked in any case.
-    low, high : the ends of a band around the curve, one of each per point; NaN for none.
+    dots
+        whether to mark every point.
+    line
+        whether to join them; without it, the points are marked in any case.
+    low, high
+        the ends of a band around the curve, one of each per point; NaN for none.
 
     Examples
     --------
@@ -59,11 +64,16 @@ class Plot:
 
     Attributes
     ----------
-    title : what it shows.
-    x_label, y_label : what the axes measure, with the unit.
-    curves : those without a name first, as they are drawn in this order.
-    equal : whether one unit is as long on either axis, so that a circle looks like one.
-    x_scale, y_scale : "linear" or "log", for the values of the curves; or the scale itself.
+    title
+        what it shows.
+    x_label, y_label
+        what the axes measure, with the unit.
+    curves
+        those without a name first, as they are drawn in this order.
+    equal
+        whether one unit is as long on either axis, so that a circle looks like one.
+    x_scale, y_scale
+        "linear" or "log", for the values of the curves; or the scale itself.
 
     Examples
     --------
@@ -96,9 +106,11 @@ def strip_plot(
 
     Parameters
     ----------
-    rows : of each arm a name of up to six letters for the axis, its name for the legend, and its
+    rows
+        of each arm a name of up to six letters for the axis, its name for the legend, and its
         values, one for each run.
-    line : where a vertical line stands, through all rows.
+    line
+        where a vertical line stands, through all rows.
 
     Examples
     --------
@@ -129,7 +141,8 @@ def draw_curves(*plots: Plot, caption: str) -> Figure:
 
     Raises
     ------
-    ValueError : a plot has no curve or more names than there are strokes; a curve has no points,
+    ValueError
+        a plot has no curve or more names than there are strokes; a curve has no points,
         not as many x as y, or a value that its scale has no place for.
 
     Examples

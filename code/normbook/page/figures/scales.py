@@ -25,10 +25,14 @@ class Scale:
 
     Attributes
     ----------
-    low, high : the values at its ends, in the units of the axis; low < high.
-    log : whether equal ratios, and not equal differences, are equally far apart.
-    ticks : the round values between the ends, ascending.
-    names : what stands at the ticks, if not their values: one of each.
+    low, high
+        the values at its ends, in the units of the axis; low < high.
+    log
+        whether equal ratios, and not equal differences, are equally far apart.
+    ticks
+        the round values between the ends, ascending.
+    names
+        what stands at the ticks, if not their values: one of each.
     """
 
     low: float
@@ -62,15 +66,20 @@ def scale_for(
 
     Parameters
     ----------
-    values : numbers in an array of any shape; NaN stands for none.
-    kind : "linear" or "log". Powers of two alone get their ticks at powers of two.
-    ends : the lowest and the highest value of the scale; by default those of `values`, and some
+    values
+        numbers in an array of any shape; NaN stands for none.
+    kind
+        "linear" or "log". Powers of two alone get their ticks at powers of two.
+    ends
+        the lowest and the highest value of the scale; by default those of `values`, and some
         room around them.
-    name : what to call the values in a message.
+    name
+        what to call the values in a message.
 
     Raises
     ------
-    ValueError : `kind` is none of these, there is no value, one is infinite or one that the scale
+    ValueError
+        `kind` is none of these, there is no value, one is infinite or one that the scale
         has no place for, or `ends` are not two such numbers in ascending order.
     """
     if kind not in KINDS:

@@ -28,17 +28,24 @@ def draw_sharing(
 
     Parameters
     ----------
-    schemes : one panel each.
-    x : the tensor, in the shape that all the schemes take. Its last two axes are the rows and
+    schemes
+        one panel each.
+    x
+        the tensor, in the shape that all the schemes take. Its last two axes are the rows and
         columns of a map; the axis before them numbers the maps of a row, all others the rows.
-    caption : what to see in it; also read aloud to those who can't see it.
-    share : "statistics" to color by mean and variance, "parameters" by gamma and beta.
-    show : what stands in a cell: "values" of x, or "groups" for the number of its group, smaller.
-    mask : True for a real cell, as `normalize` takes it; the others are drawn empty and dashed.
+    caption
+        what to see in it; also read aloud to those who can't see it.
+    share
+        "statistics" to color by mean and variance, "parameters" by gamma and beta.
+    show
+        what stands in a cell: "values" of x, or "groups" for the number of its group, smaller.
+    mask
+        True for a real cell, as `normalize` takes it; the others are drawn empty and dashed.
 
     Raises
     ------
-    ValueError : `share` or `show` is none of these, or x doesn't fit one of the schemes.
+    ValueError
+        `share` or `show` is none of these, or x doesn't fit one of the schemes.
 
     Examples
     --------
