@@ -27,10 +27,9 @@ from playwright.sync_api import sync_playwright
 
 from bench import Row, show
 from helpers import PAGES, PATIENCE, ROOT, build_book
+from normbook.build.execute import cache_folder, execute_all
 from normbook.build.pdf import launch_chromium
-from normbook.build.sphinxext.execute import cache_folder, execute_all
-from normbook.build.sphinxext.maths import mathjax_folder
-from normbook.build.sphinxext.minify import minify
+from normbook.build.sphinxext.maths import MATHJAX
 
 ROUNDS = 5
 
@@ -115,7 +114,7 @@ def use_this_machine(page, folder):
     text = INTEGRITY.sub("", CDN.sub("/cdn", page.read_text(encoding="utf8")))
     page.write_text(text, encoding="utf8")
     cdn = page.parent / "cdn"
-    shutil.copytree(mathjax_folder(), cdn / "npm/mathjax@3/es5")
+    shutil.copytree(MATHJAX, cdn / "npm/mathjax@3/es5")
     (version,) = set(re.findall(r'"model_module_version": "(~0[^"]*)"', text))
     scripts = {
         f"npm/anywidget@{version}/dist/index.js": files("anywidget") / "nbextension/index.js"
@@ -129,7 +128,6 @@ def use_this_machine(page, folder):
     for address, source in scripts.items():
         script = source.read_text(encoding="utf8")
         (cdn / address).parent.mkdir(parents=True, exist_ok=True)
-        script = minify(script, "js") if ".min." in address else script
         (cdn / address).write_text(script, encoding="utf8")
 
 

@@ -13,8 +13,8 @@ import pytest
 from filelock import FileLock
 from playwright.sync_api import sync_playwright
 
+from normbook.build.execute import cache_folder, execute_all
 from normbook.build.pdf import launch_chromium
-from normbook.build.sphinxext.execute import cache_folder, execute_all
 
 pytest.register_assert_rewrite("helpers")  # so that its assertions tell the values
 

@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from playwright.sync_api import Page
 from sphinx_external_toc.parsing import parse_toc_yaml
 
-from normbook.build.sphinxext.execute import toc_notebooks
+from normbook.build.execute import toc_notebooks
 
 ROOT = Path(__file__).parents[1]
 PAGES = list(parse_toc_yaml(ROOT / "_toc.yml"))  # document names, such as chapters/index
@@ -103,6 +103,7 @@ def write_small_book(folder):
     return folder
 
 
+PAPER = {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 31)"}
 PATIENCE = 180  # s, for a slow machine: what is waited for usually comes much sooner
 LOCAL = ("file://", "http://127.0.0.1", "data:", "blob:")
 
@@ -149,7 +150,7 @@ def open_page(browser, address, width=1280, color_scheme="light", script=""):
 def check_page(visit, color_scheme):
     """What holds for every page of the book, opened by the fixture ``visit``."""
     page = visit.page
-    assert page.evaluate("document.documentElement.dataset.theme") == color_scheme
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == PAPER[color_scheme]
     check_fit(page)
     check_maths(page)
     check_accessibility(page)

@@ -104,7 +104,6 @@ def test_every_reference_has_an_anchor(book):
 @pages
 def test_what_runs_the_widgets_is_light(page, book):
     """The host, and the code of the page's widgets, as they go over the wire."""
-    pytest.importorskip("minify", reason="there is no minifier for this machine")
     host = (book / "_static" / "widget_host.js").read_bytes()
     tags = parse(book / f"{page}.html").select('script[type$="widget-state+json"]')
     code = "".join(code for tag in tags for code in json.loads(tag.string)["code"])

@@ -22,7 +22,7 @@ WATCH = """() => {
         return [outlined && [outlineStyle, outlineWidth, outlineColor], boxShadow];
     }).join();
     const name = (e) => `<${e.localName} class="${e.className}"> ${e.textContent.slice(0, 30)}`;
-    const header = document.querySelector(".bd-header-article");
+    const header = document.querySelector(".bar");
     const before = new Map(offered().map((e) => [e, rings(e)]));
     const visited = new Set();
 
@@ -81,7 +81,6 @@ def open_still(visit, file, *args, **options):
     page.emulate_media(reduced_motion="reduce")
     page.set_default_timeout(1000 * PATIENCE)
     wait_for_widgets(page)
-    page.wait_for_timeout(400)  # ms: the theme looks by then what scrolls
     return page
 
 
@@ -118,7 +117,7 @@ def test_the_first_stop_leads_to_the_text(book, visit):
     assert page.locator(":focus").inner_text() == "Skip to main content"
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.closest('main') !== null")
+    assert page.evaluate("document.activeElement.closest('[role=main]') !== null")
 
 
 def test_no_stop_hides_under_the_header(book, visit):
@@ -131,28 +130,33 @@ def test_no_stop_hides_under_the_header(book, visit):
         }"""
     )
     page.keyboard.press("Shift+Tab")
-    link, header = page.locator("article li a").first, page.locator(".bd-header-article")
+    link, header = page.locator("article li a").first, page.locator(".bar")
     assert link.evaluate("(e) => e === document.activeElement")
     assert link.bounding_box()["y"] >= header.bounding_box()["height"]
 
 
-@pytest.mark.parametrize("side", ["primary", "secondary"])
-def test_a_sidebar_gives_the_focus_back(side, book, visit):
+@pytest.mark.parametrize("name", ["chapters", "on-this-page"])
+def test_a_list_of_links_gives_the_focus_back(name, book, visit):
     page = open_still(visit, book / "chapters" / "index.html", 640)
-    page.locator(f".bd-header-article .{side}-toggle").focus()
+    button = page.locator(f".bar [popovertarget={name}]")
+    button.focus()
     page.keyboard.press("Enter")
-    page.locator(f"#pst-{side}-sidebar-modal a:focus").wait_for()
+    page.locator(f"#{name}:popover-open").wait_for()
+    page.keyboard.press("Tab")
+    assert page.locator(f"#{name} :focus").count() == 1
     page.keyboard.press("Escape")
-    page.locator(f".{side}-toggle:focus").wait_for()
+    page.locator(f"#{name}:popover-open").wait_for(state="detached")
+    assert button.evaluate("(e) => e === document.activeElement")
 
 
-def test_a_link_in_a_sidebar_leads_to_the_text(book, visit):
+def test_a_link_in_a_list_leads_to_the_text(book, visit):
     page = open_still(visit, book / "chapters" / "index.html", 640)
-    page.locator(".bd-header-article .secondary-toggle").focus()
+    page.locator(".bar [popovertarget=on-this-page]").focus()
     page.keyboard.press("Enter")
-    page.locator(".page-toc a:focus").wait_for()
+    page.locator("#on-this-page:popover-open").wait_for()
+    page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    page.locator("dialog[open]").wait_for(state="detached")
+    page.locator("#on-this-page:popover-open").wait_for(state="detached")
     page.keyboard.press("Tab")
     after = "(e) => document.querySelector(':target').compareDocumentPosition(e) & 4"
     assert page.locator(":focus").evaluate(after)  # DOCUMENT_POSITION_FOLLOWING

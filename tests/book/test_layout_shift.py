@@ -30,11 +30,11 @@ def test_nothing_jumps(name, width, book, browser):
     assert score(browser, book / f"chapters/{name}.html", width) < 0.02
 
 
-SKIPPED = """[...document.querySelectorAll(".bd-article > section > section")].map(
+SKIPPED = """[...document.querySelectorAll("article > section > section")].map(
     section => getComputedStyle(section).contentVisibility === "auto")"""
 # Runs before the page: asks as it has loaded, before its own scripts hear of it.
 ASK = f"""addEventListener("load", () => {{ window.skipped = {SKIPPED}; }})"""
-PLACES = """[...document.querySelectorAll(".bd-article *")].flatMap(element => {
+PLACES = """[...document.querySelectorAll("article *")].flatMap(element => {
     const { x, y, width } = element.getBoundingClientRect();
     return width && y < innerHeight ? [[element.tagName, x, y, width]] : [];
 })"""

@@ -16,12 +16,12 @@ SMOOTH = """[...document.querySelectorAll("*")].filter(
 def use(page):
     """Do what might move something: on the page, around it, and with its widgets."""
     page.keyboard.press("Tab")  # to the link that skips what surrounds the text
-    page.locator(".bd-article summary").first.click()
-    page.locator(".bd-header-article .theme-switch-button").click()
+    page.locator("article summary").first.click()
+    page.locator(".theme-switch").click()
     page.locator(".ss-prompt").first.click()  # cells that changed flash
     page.locator(".ss [role=gridcell]").nth(1).hover()
     page.set_viewport_size({"width": 640, "height": 800})
-    page.locator(".bd-header-article .primary-toggle").click()
+    page.locator("[popovertarget=chapters]").click()
     page.keyboard.press("Escape")
     page.wait_for_timeout(300)  # ms, as long as most take
     return page.evaluate("[...moved, ...document.getAnimations().map(String)]")

@@ -5,7 +5,7 @@ from textwrap import dedent
 import pytest
 
 from helpers import ROOT
-from normbook.build.sphinxext.execute import execute_notebook
+from normbook.build.execute import execute_notebook
 
 pytestmark = pytest.mark.slow
 

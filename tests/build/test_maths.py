@@ -1,34 +1,30 @@
 import re
 
 import pytest
+from fontTools.ttLib import TTFont
 
 from helpers import build_book, copy_configuration, write_notebook
-from normbook.build.sphinxext.maths import MathJax, font_folder
+from normbook.build.sphinxext import maths
+from normbook.build.sphinxext.maths import GLYPH, typeset, write_style_sheet
 
 
-@pytest.fixture(scope="module")
-def mathjax():
-    with MathJax(fonts="the-fonts") as mathjax:
-        yield mathjax
-
-
-def test_a_formula_is_elements_and_mathml(mathjax):
-    html = mathjax.typeset(r"\frac{x - \mu}{\sigma}")
+def test_a_formula_is_elements_and_mathml():
+    html = typeset(r"\frac{x - \mu}{\sigma}")
     assert html.startswith("<mjx-container")
     assert "<mjx-frac" in html
     assert "<mfrac><mrow><mi>x</mi><mo>−</mo><mi>μ</mi></mrow><mi>σ</mi></mfrac>" in html
     assert 'display="true"' not in html
 
 
-def test_display(mathjax):
-    assert 'display="true"' in mathjax.typeset("x", display=True)
-    html = mathjax.typeset(r"\begin{aligned} a &= b \\ c &= d \end{aligned} \tag{7}", display=True)
+def test_display():
+    assert 'display="true"' in typeset("x", display=True)
+    html = typeset(r"\begin{aligned} a &= b \\ c &= d \end{aligned} \tag{7}", display=True)
     assert html.count("<mjx-mtr") >= 2
     assert "<mtext>(7)</mtext>" in html
 
 
-def test_the_same_formula_gives_the_same(mathjax):
-    assert mathjax.typeset(r"\hat x_{n,t}") == mathjax.typeset(r"\hat x_{n,t}")
+def test_the_same_formula_gives_the_same():
+    assert typeset(r"\hat x_{n,t}") == typeset(r"\hat x_{n,t}")
 
 
 @pytest.mark.parametrize(
@@ -40,22 +36,40 @@ def test_the_same_formula_gives_the_same(mathjax):
         (r"\href{javascript:alert(1)}{x}", r"Undefined control sequence \\href"),
     ],
 )
-def test_what_is_wrong_is_told(tex, message, mathjax):
+def test_what_is_wrong_is_told(tex, message):
     with pytest.raises(ValueError, match=message):
-        mathjax.typeset(tex)
+        typeset(tex)
 
 
-def test_markup_in_a_formula_stays_text(mathjax):
-    html = mathjax.typeset(r"\text{<script>} < 1")
+def test_markup_in_a_formula_stays_text():
+    html = typeset(r"\text{<script>} < 1")
     assert "<script" not in html
     assert "&lt;script&gt;" in html
 
 
-def test_style_sheet_names_fonts_that_are_there(mathjax):
-    fonts = re.findall(r'url\("the-fonts/([^"]+)"\)', mathjax.style_sheet())
+def test_the_style_sheet_has_the_glyphs_in_use_and_their_fonts(tmp_path):
+    glyphs = set(GLYPH.findall(typeset(r"\sqrt{x} \{")))
+    assert ("1D465", "TEX-I") in glyphs
+    write_style_sheet(tmp_path, glyphs)
+    css = (tmp_path / "maths.css").read_text(encoding="utf8")
+    assert "mjx-c.mjx-c1D465.TEX-I::before" in css
+    assert "mjx-c.mjx-c7B::before" in css
+    assert "1D466" not in css
+    assert "mjx-container" in css
+    fonts = re.findall(r'url\("([^"]+)"\) format\("woff2"\)', css)
     assert len(fonts) > 10
-    for font in fonts:
-        assert (font_folder() / font).is_file()
+    characters = {name: set(TTFont(tmp_path / name).getBestCmap()) for name in fonts}
+    assert characters["fonts/MathJax_Math-Italic.woff2"] == {ord("x")}
+    assert {ord("{"), ord("√")} < characters["fonts/MathJax_Main-Regular.woff2"]
+    assert len(characters["fonts/MathJax_Main-Regular.woff2"]) < 10
+    # One with none of the characters stays whole: browsers refuse a font that is empty.
+    assert characters["fonts/MathJax_Zero.woff2"]
+
+
+def test_a_style_sheet_of_another_form_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(maths, "STYLE_SHEET", "'mjx-c { color: red }'")
+    with pytest.raises(RuntimeError, match="another form"):
+        write_style_sheet(tmp_path, {("1D465", "TEX-I")})
 
 
 @pytest.mark.slow

@@ -52,11 +52,11 @@ def squeeze(text):
 
 SMALL_PAGE = """<!doctype html><meta charset="utf8"><style>@page {{ margin: 18mm }}</style>
 <a class="navbar-brand">A small book</a>
-<nav class="bd-links" style="display: none"><p class="caption">The part</p>
+<nav id="chapters" style="display: none"><p class="caption">The part</p>
 <a class="reference internal" href="a.html#">First</a>
 <a class="reference internal" href="b.html">Second</a></nav>
 <article>{}</article>
-<footer class="bd-footer-content"><div class="footer-item">By nobody</div></footer>"""
+<footer><p>By nobody</p></footer>"""
 FIRST = """<h1>First</h1><p><a href="b.html#down">down</a> <a href="#here">here</a>
 <a href="b.html">second</a> <a href="https://example.org/">away</a> <a href="file.zip">file</a></p>
 <section id="here" style="break-before: page"><h2>Here<a href="#here">#</a></h2></section>

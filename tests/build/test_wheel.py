@@ -12,7 +12,7 @@ from bs4 import BeautifulSoup
 
 import normbook
 from helpers import ROOT
-from normbook.build.sphinxext.execute import execute_notebook
+from normbook.build.execute import execute_notebook
 from normbook.build.sphinxext.wheel import build_wheel
 
 pytestmark = pytest.mark.slow

@@ -152,17 +152,16 @@ def test_titles_are_text_wherever_a_page_shows_them(open_address):
         page = open_address(address)
         assert text in page.title()
         for shown in ("h1", "h2"):
-            headings = page.locator(f"#main-content :is(section, .onlyprint) {shown}")
+            headings = page.locator(f"#content section {shown}")
             assert text in "".join(headings.all_text_contents())
-        assert text in page.locator("#jb-print-docs-body h1").text_content()
-        contents = page.locator(".bd-links a").all_text_contents()
-        assert all(t in entry for t, entry in zip(PAYLOADS, contents, strict=False))
-        assert len(contents) == len(PAYLOADS) + 1
-        assert page.locator(".bd-links .caption-text").text_content() == PAYLOADS[2]
-        assert text in page.locator(".bd-sidebar-secondary .page-toc a").first.text_content()
+        contents = page.locator("#chapters a").all_text_contents()
+        assert all(t in entry for t, entry in zip(PAYLOADS[1:], contents, strict=False))
+        assert len(contents) == len(PAYLOADS)
+        assert page.locator("#chapters .caption-text").text_content() == PAYLOADS[2]
+        assert text in page.locator("#on-this-page a").first.text_content()
         for name in ("name=description", "property='og:title'", "property='og:description'"):
             assert text in page.locator(f"meta[{name}]").get_attribute("content")
-        around = page.locator(".prev-next-title").all_text_contents()
+        around = page.locator(".turn a").all_text_contents()
         assert len(around) == 2 - (n == 0)
         assert all(t in "".join(around) for t in PAYLOADS[max(0, n - 1) : n + 2] if t != text)
 
@@ -182,9 +181,9 @@ def test_names_of_files_are_text_in_addresses(book_folder, open_address):
     page = open_address("index.html")
     for n in range(len(NAMES)):
         page.locator("article section > h1", has_text=f"Title{n}").first.wait_for()
-        source = page.locator(".btn-download-source-button").get_attribute("href")
+        source = page.locator("a[download]").get_attribute("href")
         assert (book_folder / "chapters" / unquote(source)).is_file()
-        page.locator(".right-next").click()
+        page.locator(".turn .next").click()
     page.locator("article section > h1", has_text="Status").first.wait_for()
     notebooks = page.locator("article table").first.locator("a")
     for n, link in enumerate(notebooks.all()):

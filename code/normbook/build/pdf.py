@@ -20,10 +20,10 @@ from pypdf import PageObject, PdfReader, PdfWriter
 from pypdf.generic import Destination, Fit, NameObject, TextStringObject
 
 # In the order of the sidebar: the captions of parts, and the links to pages.
-CONTENTS = """[...document.querySelectorAll("nav.bd-links :is(p.caption, a.reference.internal)")]
+CONTENTS = """[...document.querySelectorAll("#chapters :is(p.caption, a.reference.internal)")]
     .map(entry => [entry.textContent.trim(), entry.href?.split("#")[0]])"""
 
-IMPRINT = """[...document.querySelectorAll(".bd-footer-content .footer-item")]
+IMPRINT = """[...document.querySelectorAll("footer > p")]
     .map(item => item.innerText.trim())"""
 
 # The browser tells where an anchor is if a link on the page leads there. Returns the headings.

@@ -1,64 +1,52 @@
-"""The theme as the book has it: templates in ``templates/`` go before the theme's."""
+"""The book's own theme, in ``theme/``: one layout, one style sheet, one script."""
 
 from pathlib import Path
-from urllib.parse import quote
+from textwrap import shorten
 
-from markupsafe import escape
+from docutils import nodes
+from sphinx.errors import ExtensionError
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).with_name("theme")
+SCRIPT = "_static/theme.js"  # decides on light or dark before the page is painted
+LONGEST = 200  # characters of a description; what is longer would be cut off
+LEAD = "Question. "  # says nothing outside the page
 FOLD = '<summary aria-label="Toggle hidden content">'  # as myst-nb writes it
 
 
-def add_templates(app, config):
-    config.templates_path.insert(0, str(FOLDER / "templates"))
+def describe(doctree: nodes.document) -> str:
+    """The first paragraph of the page in one line, shortened if it is long; "" if there is none."""
+    paragraph = next(iter(doctree.findall(nodes.paragraph)), None)
+    text = paragraph.astext().removeprefix(LEAD) if paragraph else ""
+    return shorten(text, LONGEST, placeholder=" …")
 
 
-def choose_scores(app, config):
-    config.html_search_scorer = str(FOLDER / "search_scorer.js")
+def prepare_page(app, pagename, templatename, context, doctree):
+    search = f"Search the book “{app.config.html_title}”."
+    context["description"] = describe(doctree) if doctree else search
+    context["author"] = app.config.author
+    for script in context["script_files"]:
+        if script.filename not in (None, SCRIPT):
+            script.attributes.setdefault("defer", "defer")
+    # book.css has what is needed of it.
+    kept = [css for css in context["css_files"] if "mystnb." not in css.filename]
+    if len(kept) != len(context["css_files"]) - 1:
+        raise ExtensionError("myst-nb's style sheet isn't where theme.py expects it")
+    context["css_files"] = kept
+    # Folded code is named by what is to be read there, such as "Show the code".
+    if '<details class="admonition hide' in context.get("body", "") and FOLD not in context["body"]:
+        raise ExtensionError("myst-nb writes folds otherwise than theme.py expects")
+    context["body"] = context.get("body", "").replace(FOLD, "<summary>")
 
 
-def keep_own_scripts(app, pagename, templatename, context, doctree):
-    """Of the scripts that extensions put on pages, keep what belongs to a page itself."""
-    context["script_files"] = [
-        script
-        for script in context["script_files"]
-        if script.attributes.get("type", "").startswith("application/vnd.jupyter")
-        or script.filename == "_static/widget_host.js"
-    ]
-
-
-def escape_names(app, pagename, templatename, context, doctree):
-    """Titles and names of files, which the theme writes into a page as they are, stay text."""
-    for name in {"pagetitle", "root_title"} & context.keys():
-        context[name] = escape(context[name])  # once: templates know that it is
-    for button in context["header_buttons"]:
-        for link in button.get("buttons", [button]):
-            if "url" in link:
-                # What is an address already stays; so does "%", unless it is in a file's name.
-                local = link["url"].startswith(context["pathto"]("_sources", 1))
-                link["url"] = quote(link["url"], safe="/" if local else "/:?=&#%+@~")
-
-
-def name_folds(app, pagename, templatename, context, doctree):
-    """Folded code is named by what is to be read there, such as "Show the code"."""
-    if "body" in context:
-        context["body"] = context["body"].replace(FOLD, "<summary>")
-
-
-def write_start(app, exception):
-    """Write the ``index.html`` that leads to the first page, if that has another name."""
-    root = app.config.root_doc
-    if exception or app.builder.name != "html" or root == "index":
-        return
-    address = escape(app.builder.get_target_uri(root))
-    text = f'<meta http-equiv="Refresh" content="0; url={address}" />\n'
-    Path(app.outdir, "index.html").write_text(text, encoding="utf8")
+def box_tables(app, doctree, docname):
+    """A table that is wider than its page scrolls in a box of its own."""
+    for table in list(doctree.findall(nodes.table)):
+        table.replace_self(nodes.container("", table.deepcopy(), classes=["table-box"]))
 
 
 def setup(app):
-    app.connect("config-inited", add_templates)
-    app.connect("config-inited", choose_scores)
-    app.connect("html-page-context", keep_own_scripts, priority=900)
-    app.connect("html-page-context", escape_names, priority=900)
-    app.connect("html-page-context", name_folds)
-    app.connect("build-finished", write_start)
+    app.add_html_theme("normbook", FOLDER)
+    app.add_js_file("theme.js", priority=1)
+    app.config.html_search_scorer = str(FOLDER / "search_scorer.js")
+    app.connect("html-page-context", prepare_page)
+    app.connect("doctree-resolved", box_tables)

@@ -1,23 +1,24 @@
 """Widgets that live in the built page, with no kernel and no network.
 
 myst-nb writes the state of a notebook's widgets into its page, and a tag for each view of one.
-``static/widget_host.js`` runs them there: the anywidgets, not the controls of ipywidgets, whose
-code would be a megabyte. Only pages with widgets load it. This module prepares the page:
+``theme/static/widget_host.js`` runs them there: the anywidgets, and boxes of them, not the controls
+of ipywidgets, whose code would be a megabyte. Only pages with widgets load it. Here the page is
+prepared:
 
 - The front-end code is the one on disk, even if the notebook ran before it was edited. It is
-  minified, and written once, however many widgets run it.
+  written once, however many widgets run it.
 - The picture that the class draws (``_repr_html_``, ``_repr_svg_`` or ``_repr_png_``) stays before
   the view: for readers without JavaScript, for print, and in case that the widget fails.
 - What would be dead in the page is warned of.
 """
 
+import inspect
 import json
 import re
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from anywidget._file_contents import FileContents
 from docutils import nodes
 from myst_nb.core.render import WIDGET_VIEW_MIMETYPE
 from myst_nb.sphinx_ import NbMetadataCollector
@@ -28,27 +29,12 @@ from normbook.build.sphinxext.minify import minify
 
 logger = logging.getLogger(__name__)
 
+CODE = {"_esm": "js", "_css": "css"}  # where a widget's state has code, and which
 PICTURES = ("text/html", "image/svg+xml", "image/png")  # the first that there is will do
-RUN_BY_HOST = {"AnyModel", "LayoutModel", "LinkModel", "DirectionalLinkModel"}
-
-# Front-end code that names something to load. A page has no network, and no folder of the code.
-LOADS = {
-    "_esm": re.compile(
-        r"""\A\s*https?://\S+
-        | (?: ^ | [;}] | \*/ ) \s* (?: import | (?:import|export)\b [^;'"()]*? \bfrom ) \s*
-          ["'] (?!data:|blob:) [^"']+
-        | \b(?:import|fetch) \s* \( \s* ["'`] (?!data:|blob:) [^"'`]+
-        """,
-        re.MULTILINE | re.VERBOSE,
-    ),
-    "_css": re.compile(
-        r"""\A\s*https?://\S+
-        | @import \s+ ["'] [^"']+
-        | \burl\( \s* ["']? (?!data:|[#"']) [^"')]+
-        """,
-        re.VERBOSE,
-    ),
-}
+RUN_BY_HOST = {
+    "AnyModel", "BoxModel", "HBoxModel", "VBoxModel", "LayoutModel",
+    "LinkModel", "DirectionalLinkModel",
+}  # fmt: skip
 
 
 def prepare_page(app, doctree):
@@ -69,12 +55,8 @@ def prepare_page(app, doctree):
     codes = {}
     for state in (model["state"] for model in models if model["model_name"] == "AnyModel"):
         _refresh_code(state, env)
-        for key in [key for key in LOADS if key in state]:
-            code = state[key]
-            load = LOADS[key].search(code)
-            if load and code not in codes:
-                _warn(f"{state['_anywidget_id']} loads: {load.group().strip()}", docname)
-            state[key] = codes.setdefault(code, len(codes))
+        for key in CODE.keys() & state.keys():
+            state[key] = codes.setdefault(minify(CODE[key], state[key]), len(codes))
     if models:
         # "<" would let a "</script>" or a "<!--" within a string end the tag or swallow the page.
         body = json.dumps(page | {"code": list(codes)}).replace("<", r"\u003c")
@@ -84,7 +66,7 @@ def prepare_page(app, doctree):
 
 
 def _refresh_code(state, env):
-    """Take the front-end code in ``state`` from its files, if the class has it in files."""
+    """Take the front-end code in ``state`` from its class, as that is on disk now."""
     module, name = state["_anywidget_id"].rsplit(".", 1)
     if module == "__main__":  # the notebook's own, so it ran as it is now
         return
@@ -93,11 +75,9 @@ def _refresh_code(state, env):
     except (ImportError, AttributeError):
         _warn(f"{module}.{name} can't be imported, so its code may be out of date", env.docname)
         return
-    for key in LOADS:
-        source = getattr(widget_class, key, None)
-        if isinstance(source, FileContents):
-            state[key] = minify(str(source), {"_esm": "js", "_css": "css"}[key])
-            env.note_dependency(str(source._path))
+    state.update((key, str(getattr(widget_class, key))) for key in CODE.keys() & state.keys())
+    for file in Path(inspect.getfile(widget_class)).parent.glob("**/*.[jc]s*"):
+        env.note_dependency(str(file))
 
 
 def _is_view(node):
@@ -132,16 +112,6 @@ class KeepPicture(SphinxPostTransform):
             bundle.replace_self(box)
 
 
-def add_static_files(app, config):
-    folder = Path(app.doctreedir, "normbook-static")
-    folder.mkdir(parents=True, exist_ok=True)
-    for file in Path(__file__).with_name("static").iterdir():
-        text = minify(file.read_text(encoding="utf8"), file.suffix[1:])
-        (folder / file.name).write_text(text, encoding="utf8")
-    config.html_static_path.append(str(folder))
-
-
 def setup(app):
-    app.connect("config-inited", add_static_files)
     app.connect("doctree-read", prepare_page)
     app.add_post_transform(KeepPicture)

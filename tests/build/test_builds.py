@@ -1,16 +1,15 @@
-"""Small books whose builds are disturbed: killed, two at once, nowhere to write to."""
+"""Small books built twice, by Sphinx alone, two at once, and after a build that was killed."""
 
-import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
-from sphinx.errors import ExtensionError
 
 from helpers import build_book, write_notebook, write_small_book
-from normbook.build.sphinxext.integrity import MARK, hold
+from normbook.build.execute import hold
 
 pytestmark = pytest.mark.slow
 
@@ -34,8 +33,8 @@ def start_build(source, **options):
     )
 
 
-def built_files(book):
-    html = book / "_build" / "html"
+def built_files(book, folder="_build"):
+    html = book / folder / "html"
     files = [path for path in html.rglob("*") if path.is_file()]
     return {path.relative_to(html).as_posix(): path.read_bytes() for path in files}
 
@@ -59,20 +58,34 @@ def test_the_build_after_a_killed_one_gives_the_same_book(small_book):
         "while not Path('go').exists(): time.sleep(0.01)\nprint('two')",
     )
     kill_when(started.exists, start_build(small_book))  # while a notebook runs
-    assert (html / MARK).exists()
     go.touch()
     build = build_book(small_book)
     assert build.returncode == 0, build.stdout
-    assert "starts over" in build.stdout
     whole = built_files(small_book)
-    assert MARK not in whole
 
     page = html / "chapters" / "first.html"
     page.unlink()
     kill_when(page.exists, start_build(small_book))  # while pages are written
     page.write_text("half a pa")
-    assert build_book(small_book).returncode == 0
+    assert build_book(small_book, "--all").returncode == 0  # as `make book`
     assert built_files(small_book) == whole
+
+
+def test_sphinx_alone_builds_the_same_pages(small_book):
+    """Jupyter Book only writes the configuration: the book can do without it."""
+    write_notebook(small_book / "chapters" / "first.ipynb", DRAW, "SharedStatistics(x)")
+    build = build_book(small_book)
+    assert build.returncode == 0, build.stdout
+    run = partial(subprocess.run, check=True, cwd=small_book, stdout=subprocess.DEVNULL)
+    bin = Path(sys.executable).parent
+    run([bin / "jupyter-book", "config", "sphinx", "."])
+    (small_book / "_build").rename(small_book / "_jupyter_book")
+    run([bin / "sphinx-build", "-W", "-n", "--keep-going", "-b", "html", ".", "_build/html"])
+    alone = built_files(small_book)
+    built = built_files(small_book, "_jupyter_book")
+    assert alone.keys() == built.keys()
+    differ = {name for name in built if built[name] != alone[name]}
+    assert differ <= {".buildinfo"}  # Sphinx's own note of the settings
 
 
 DRAW = """
@@ -112,7 +125,7 @@ def test_two_builds_at_once(small_book):
 
 def test_the_folder_is_held_for_one_process(tmp_path):
     script = (
-        "import sys; from normbook.build.sphinxext.integrity import hold\n"
+        "import sys; from normbook.build.execute import hold\n"
         "with hold(sys.argv[1], lambda line: print(line, flush=True)): print('mine')"
     )
     with hold(tmp_path, pytest.fail), hold(tmp_path, pytest.fail):
@@ -121,33 +134,3 @@ def test_the_folder_is_held_for_one_process(tmp_path):
         )
         assert "waiting" in other.stdout.readline()
     assert other.communicate(timeout=PATIENCE)[0] == "mine\n"
-
-
-def test_nowhere_to_write_to(tmp_path):
-    file = tmp_path / "file"
-    file.touch()
-    with pytest.raises(ExtensionError, match=r"file.build can't be written to: Not a directory"):
-        hold(file / "build", print)
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no limit of the size of files")
-def test_no_half_page_is_left(small_book):
-    """A limit of the size of files does to a large page what a full disk does to any."""
-    import resource
-
-    limit = 3_500_000
-    first = small_book / "chapters" / "first.ipynb"
-    write_notebook(first, "print('<' * 1_000_000)")  # four times as much in HTML
-    build = start_build(
-        small_book,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )
-    log, _ = build.communicate(timeout=PATIENCE)
-    assert build.returncode != 0
-    assert "File too large" in log
-    assert "first.html could not be written whole" in log
-    assert not (small_book / "_build/html/chapters/first.html").exists()
-
-    assert "starts over" in build_book(small_book).stdout
-    page = (small_book / "_build/html/chapters/first.html").read_text("utf8")
-    assert page.rstrip().endswith("</html>")

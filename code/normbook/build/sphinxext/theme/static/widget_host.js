@@ -1,11 +1,13 @@
-// Runs anywidgets (https://anywidget.dev/en/afm/) in a built page, as JupyterLab would, from what
-// widgets.py writes there: a script tag with the state and code of all models, one for each view.
+// Runs anywidgets (https://anywidget.dev/en/afm/) in a built page, as JupyterLab would, alone, in
+// boxes and linked, from what widgets.py writes there: a script tag with the state and code of all
+// models, and one for each view.
 (() => {
   "use strict";
 
   const models = new Map(); // by id
   const sources = []; // what a model's _esm and _css are indices of
   const modules = []; // imported from them, once for all models with the same code
+  const BOXES = { BoxModel: "row", HBoxModel: "row", VBoxModel: "column" }; // of ipywidgets
 
   // As in JupyterLab, where no event tells of a new value that equals the old one.
   function isEqual(a, b) {
@@ -106,21 +108,22 @@
     },
   });
 
-  function addStyle(id, text) {
-    if (document.getElementById(id)) return;
-    document.head.append(Object.assign(document.createElement("style"), { id, textContent: text }));
-  }
-
   // Code that comes as a blob may be imported in a page from file://, too.
   function importCode(index) {
     const url = URL.createObjectURL(new Blob([sources[index]], { type: "text/javascript" }));
     return import(url).finally(() => URL.revokeObjectURL(url));
   }
 
+  const childrenOf = (box) => box.state.children.map((child) => find(child, "IPY_MODEL_"));
+
   async function initialize(model) {
     const { _model_name, _esm, _css } = model.state;
+    if (BOXES[_model_name]) return Promise.all(childrenOf(model).map((child) => child.ready));
     if (_model_name !== "AnyModel") throw new Error(`${_model_name} needs a kernel`);
-    if (sources[_css]) addStyle(`nb-widget-css-${_css}`, sources[_css]);
+    if (sources[_css] && !document.getElementById(`nb-widget-css-${_css}`)) {
+      const style = { id: `nb-widget-css-${_css}`, textContent: sources[_css] };
+      document.head.append(Object.assign(document.createElement("style"), style));
+    }
     const module = await (modules[_esm] ??= importCode(_esm));
     let widget = module.render ? module : module.default;
     if (typeof widget === "function") widget = await widget();
@@ -137,11 +140,24 @@
   }
 
   async function render(model, el, signal) {
+    const direction = BOXES[model.state._model_name];
+    if (direction) return renderBox(model, el, signal, direction);
     const { widget } = await model.ready;
     const host = createHost(signal);
     const hooks = { model: proxy(model, signal), el, signal, host, experimental };
     const cleanUp = await widget.render?.(hooks);
     if (typeof cleanUp === "function") onAbort(signal, cleanUp);
+  }
+
+  async function renderBox(box, el, signal, direction) {
+    // What has no room beside its neighbor goes below it.
+    Object.assign(el.style, { display: "flex", flexFlow: `${direction} wrap`, gap: "1em" });
+    for (const child of childrenOf(box)) {
+      const view = el.appendChild(document.createElement("div"));
+      Object.assign(view.style, direction === "row" && { flex: "1 1 20em", minWidth: 0 });
+      applyLayout(child.state, view);
+      await render(child, view, signal);
+    }
   }
 
   // ipywidgets.jslink and jsdlink
@@ -189,11 +205,6 @@
       sources.push(...code);
       for (const [id, model] of Object.entries(state)) models.set(id, new Model(model));
     }
-    addStyle(
-      "nb-widget-css",
-      `@media screen { .nb-widget-live > .nb-widget-picture { display: none } }
-       @media print { .nb-widget-picture + .nb-widget-view { display: none } }`,
-    );
     tags("view").forEach(show);
     for (const model of models.values()) {
       const { _model_name, source, target } = model.state;

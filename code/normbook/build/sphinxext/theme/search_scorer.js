@@ -18,5 +18,4 @@ var Scorer = {
   term: 5,
   partialTerm: 2,
 };
-// Of these Sphinx would find what every object has, and stop.
-stopwords.push("constructor", "__proto__");
+stopwords.push("constructor", "__proto__"); // every object has them, so Sphinx would stop there

@@ -1,11 +1,11 @@
 """Plain values of a notebook's variables, so that tests can read what the page computed."""
 
 import json
+import math
 import numbers
 from collections.abc import Mapping
 
 LIMIT = 5_000  # numbers in one variable; larger ones are left out
-IPYTHON_NAMES = {"In", "Out", "exit", "quit"}
 
 
 def to_plain(value):
@@ -26,14 +26,9 @@ def to_plain(value):
     if hasattr(value, "detach"):  # a torch tensor
         value = value.detach().cpu()
     if hasattr(value, "tolist") and hasattr(value, "shape"):
-        size = 1
-        for length in value.shape:
-            size *= length
-        if size > LIMIT:
-            raise ValueError(f"{size} elements are more than {LIMIT}")
-        # An array of objects or of complex numbers gives items that are refused in turn.
-        items = value.tolist()
-        return to_plain(items)
+        if math.prod(value.shape) > LIMIT:
+            raise ValueError(f"more than {LIMIT} elements")
+        return to_plain(value.tolist())  # objects and complex numbers are refused in turn
     raise TypeError(f"no plain value for {type(value).__name__}")
 
 
@@ -41,7 +36,7 @@ def plain_values(namespace):
     """The variables of ``namespace`` that have a plain value; private ones are left out."""
     values = {}
     for name, value in namespace.items():
-        if name.startswith("_") or name in IPYTHON_NAMES:
+        if name.startswith("_") or name in ("In", "Out"):
             continue
         try:
             plain = to_plain(value)

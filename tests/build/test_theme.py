@@ -1,15 +1,17 @@
-"""What pages tell of themselves to search engines and to previews of links."""
+"""The layout of all pages: what they load, and what they tell of themselves."""
 
+import gzip
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from bs4 import BeautifulSoup
 from docutils import nodes
 
 from helpers import PAGES, build_book, copy_configuration
-from normbook.build.sphinxext.metadata import LONGEST, describe
+from normbook.build.sphinxext.theme import LONGEST, describe
 
 pages = pytest.mark.parametrize("page", [*PAGES, "search"])
 
@@ -46,7 +48,7 @@ def test_long_descriptions_end_with_a_word():
 @pages
 def test_a_page_has_a_title_and_a_description(page, book):
     soup = parse(book / f"{page}.html")
-    heading = soup.select_one("h1:not(.onlyprint *)")
+    heading = soup.select_one("h1")
     if link := heading.find(class_="headerlink"):
         link.extract()
     own = " ".join(heading.get_text().split())
@@ -73,7 +75,7 @@ def test_titles_and_descriptions_tell_pages_apart(book):
 def test_headings_are_in_order(page, book):
     levels = [
         int(tag.name[1])
-        for tag in parse(book / f"{page}.html").select("main h1, main h2, main h3, main h4")
+        for tag in parse(book / f"{page}.html").select("[role=main] :is(h1, h2, h3, h4)")
     ]
     assert levels[0] == 1
     assert all(after <= before + 1 for before, after in pairwise(levels))
@@ -97,3 +99,32 @@ def test_addresses_are_told_once_the_book_has_one(tmp_path):
     assert read(soup, property="og:url") == f"{address}intro.html"
     assert read(soup, property="og:title") == "The title"
     assert read(soup, name="description") == "What “it” is & <was>."
+
+
+BUDGET = 180_000  # bytes over the wire
+SEARCH = {"language_data.js", "searchtools.js", "searchindex.js"}
+LOADED = {
+    "book.css", "clipboard.min.js", "copybutton.css", "copybutton.js", "doctools.js",
+    "documentation_options.js", "maths.css", "pygments.css", "sphinx_highlight.js", "theme.js",
+    "widget_host.js",
+}  # fmt: skip
+
+
+@pages
+def test_a_page_is_light(page, book, browser):
+    """All that it loads is there, and needed, and weighs little."""
+    with browser.new_context() as context:
+        opened = context.new_page()
+        loaded = []
+        opened.on("request", lambda request: loaded.append(request.url))
+        opened.goto((book / f"{page}.html").as_uri())
+        opened.evaluate("document.fonts.ready.then(() => null)")
+        paths = {unquote(urlsplit(url).path) for url in loaded if url.startswith("file:")}
+    files = [Path(path) for path in paths]
+    assert [file for file in files if not file.is_file()] == []
+    code = {file.name for file in files if file.suffix in (".js", ".css")}
+    assert code - {"widget_host.js"} == LOADED - {"widget_host.js"} | (
+        SEARCH if page == "search" else set()
+    )
+    weights = {file.name: len(gzip.compress(file.read_bytes())) for file in files}
+    assert sum(weights.values()) <= BUDGET, weights

@@ -4,8 +4,8 @@ from pathlib import Path
 import nbformat
 from bs4 import BeautifulSoup
 
-from normbook.build.sphinxext.execute import Execution
-from normbook.build.sphinxext.status import notebooks_table, versions_table
+from normbook.build.execute import Execution
+from normbook.build.sphinxext.notebooks import notebooks_table, versions_table
 
 
 def run(name, seconds, error=None):
