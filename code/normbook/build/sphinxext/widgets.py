@@ -95,9 +95,14 @@ def _refresh_code(state, env):
         return
     for key in LOADS:
         source = getattr(widget_class, key, None)
-        if isinstance(source, FileContents):
+        if isinstance(source, FileContents | str):
             state[key] = minify(str(source), {"_esm": "js", "_css": "css"}[key])
-            env.note_dependency(str(source._path))
+        if isinstance(source, FileContents):
+            files = [source._path]
+        else:  # what the class has joined from files tells them
+            files = getattr(source, "files", ())
+        for file in files:
+            env.note_dependency(str(file))
 
 
 def _is_view(node):
