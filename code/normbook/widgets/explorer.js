@@ -27,7 +27,7 @@ function check(model) {
     list(v, (n) => n === null || Number.isFinite(n));
   const end = (v) => (v === null || values(v)) && !chart.low === !chart.high;
   const axis = ({ label, ends: [a, b], log, ticks }) => text(label) && (log ? 0 : -Infinity) < a && a < b && b < Infinity &&
-    list(ticks, ([v, label]) => Number.isFinite(v) && text(label));
+    list(ticks, ([v, name]) => Number.isFinite(v) && text(name));
   const fits = {
     title: text, band: text, x_axis: axis, y_axis: axis,
     curves: (v) => list(v, text),
@@ -55,7 +55,7 @@ function render({ model, el }) {
   const words = model.get("words"), { title, curves, strokes, parameters, x, y, low, high, decimals,
     x_axis, y_axis, band, markers } = model.get("chart");
   const selected = () => model.get("selected"), last = x.length - 1;
-  const auto = (text, tag = "span", name = "") => h(tag, { dir: "auto", class: name }, text);
+  const auto = (content, tag = "span", name = "") => h(tag, { dir: "auto", class: name }, content);
   let point = last, width, bottom, X, Y, timer, speaking;
 
   // ---- What there is to show
@@ -89,11 +89,11 @@ function render({ model, el }) {
     "aria-valuemax": last, pointermove: follow, pointerdown: follow, keydown: step,
     click: () => stage.focus({ preventScroll: true }), // JupyterLab would keep it
   }, svg);
-  const where = h("b", {}), values = curves.map(() => h("span", {}));
+  const where = h("b", {}), shown = curves.map(() => h("span", {}));
   const legend = h("ul", {}, ...curves.map((name, c) => h("li", {},
     h("svg", { width: 28, height: 22, "aria-hidden": true },
       h("path", { d: "M1 11h26", class: "ex-line", stroke: strokes[c][0], "stroke-dasharray": strokes[c][1] })),
-    h("span", {}, auto(name), ": ", values[c]))));
+    h("span", {}, auto(name), ": ", shown[c]))));
   const live = h("p", { class: "ex-hidden", "aria-live": "polite" });
   const still = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -178,12 +178,12 @@ function render({ model, el }) {
     set(svg, { width, height: bottom + BOTTOM });
     set(inside, { x: box[0], y: box[1], width: box[2], height: box[3], viewBox: box.join(" ") });
     const every = Math.ceil((x_axis.ticks.length * room(x_axis)) / (right - left)); // as many labels as have room
-    const label = (x, y, anchor, text) => h("text", { x, y, "text-anchor": anchor }, text);
+    const label = (place, anchor, tick) => h("text", { ...place, "text-anchor": anchor }, tick);
     grid.replaceChildren(
       h("path", { d: [`M${left} ${TOP}H${right}V${bottom}H${left}Z`, ...x_axis.ticks.map(([v]) => `M${X(v)} ${TOP}V${bottom}`),
         ...y_axis.ticks.map(([v]) => `M${left} ${Y(v)}H${right}`)].join("") }),
-      ...x_axis.ticks.map(([v, text], i) => label(X(v), bottom + 17, "middle", i % every ? "" : text)),
-      ...y_axis.ticks.map(([v, text]) => label(left - 6, +Y(v) + 4, "end", text)));
+      ...x_axis.ticks.map(([v, tick], i) => label({ x: X(v), y: bottom + 17 }, "middle", i % every ? "" : tick)),
+      ...y_axis.ticks.map(([v, tick]) => label({ x: left - 6, y: +Y(v) + 4 }, "end", tick)));
     update();
   }
 
@@ -191,10 +191,10 @@ function render({ model, el }) {
     controls.forEach((c) => c.update());
     where.textContent = text(x[point]);
     set(stage, { "aria-valuenow": point, "aria-valuetext": where.parentElement.textContent });
-    curves.forEach((_, c) => (values[c].textContent = valueOf(c, point)));
+    curves.forEach((_, c) => (shown[c].textContent = valueOf(c, point)));
     clearTimeout(speaking);
     if (!timer && root.contains(document.activeElement)) speaking = setTimeout(() => {
-      live.textContent = curves.map((name, c) => `${name} ${values[c].textContent}`).join(words.comma);
+      live.textContent = curves.map((name, c) => `${name} ${shown[c].textContent}`).join(words.comma);
     }, 300);
     if (details.open) table.replaceChildren(
       auto(parameters.map(({ name, values }, p) => `${name}: ${values[selected()[p]]}`).join(words.comma), "caption"),
