@@ -13,8 +13,9 @@ const h = (tag, attributes, ...children) => {
   const element = document.createElementNS(`http://www.w3.org/${space}`, tag);
   set(element, attributes);
   // JupyterLab takes single keys for commands, wherever they go, unless the focus itself says no.
-  if (attributes.role || /^(button|input|summary)$/.test(tag))
+  if (attributes.role || /^(button|input|summary)$/.test(tag)) {
     element.dataset.lmSuppressShortcuts = true;
+  }
   element.append(...children);
   return element;
 };
@@ -61,10 +62,10 @@ function check(model) {
     try {
       fine = fits[key](value);
     } catch {} // of another kind altogether
-    if (!fine)
-      throw new TypeError(
-        `${key} is ${`${JSON.stringify(value)}`.slice(0, 99)}, which doesn't fit`,
-      );
+    if (!fine) {
+      const part = String(JSON.stringify(value)).slice(0, 99);
+      throw new TypeError(`${key} is ${part}, which doesn't fit`);
+    }
   }
 }
 
@@ -114,19 +115,16 @@ function render({ model, el }) {
       .replace("+", "")
       .replace(/^-/, "−");
   };
-  const at = (curve, i) =>
-    (selected().reduce((k, index, p) => k * parameters[p].values.length + index, 0) *
-      curves.length +
-      curve) *
-      (last + 1) +
-    i;
+  const at = (curve, i) => {
+    const family = selected().reduce((k, index, p) => k * parameters[p].values.length + index, 0);
+    return (family * curves.length + curve) * x.length + i;
+  };
   const banded = (k) => low && low[k] !== null && high[k] !== null;
   const valueOf = (curve, i) => {
     const k = at(curve, i);
     const value = text(y[k], decimals);
-    return banded(k)
-      ? `${value} (${text(low[k], decimals)} ${words.to} ${text(high[k], decimals)})`
-      : value;
+    if (!banded(k)) return value;
+    return `${value} (${text(low[k], decimals)} ${words.to} ${text(high[k], decimals)})`;
   };
   const place = ({ ends, log }, from, to) => {
     const f = log ? Math.log : Number;
@@ -167,38 +165,21 @@ function render({ model, el }) {
   );
   const where = h("b", {});
   const shown = curves.map(() => h("span", {}));
-  const legend = h(
-    "ul",
-    {},
-    ...curves.map((name, c) =>
-      h(
-        "li",
-        {},
-        h(
-          "svg",
-          { width: 28, height: 22, "aria-hidden": true },
-          h("path", {
-            d: "M1 11h26",
-            class: "ex-line",
-            stroke: strokes[c][0],
-            "stroke-dasharray": strokes[c][1],
-          }),
-        ),
-        h("span", {}, auto(name), ": ", shown[c]),
-      ),
-    ),
-  );
+  const entries = curves.map((name, c) => {
+    const [stroke, dash] = strokes[c];
+    const line = { d: "M1 11h26", class: "ex-line", stroke, "stroke-dasharray": dash };
+    const sample = h("svg", { width: 28, height: 22, "aria-hidden": true }, h("path", line));
+    return h("li", {}, sample, h("span", {}, auto(name), ": ", shown[c]));
+  });
+  const legend = h("ul", {}, ...entries);
   const live = h("p", { class: "ex-hidden", "aria-live": "polite" });
   const still = matchMedia("(prefers-reduced-motion: reduce)");
 
-  const controls = parameters.map(({ name, values, slider, play }, p) => {
+  const controls = parameters.map(({ name, values, slider, play: plays }, p) => {
     const now = () => selected()[p];
     const end = values.length - 1;
     const pick = (i) => {
-      model.set(
-        "selected",
-        selected().map((old, q) => (q === p ? i : old)),
-      );
+      model.set("selected", selected().with(p, i));
       model.save_changes();
     };
     const choose = (i) => {
@@ -215,21 +196,19 @@ function render({ model, el }) {
       input: () => choose(+input.value),
     });
     const buttons = slider ? [] : values.map((v, i) => button(() => choose(i), v));
+    const play = () => {
+      next();
+      if (now() === end) pause();
+    };
     const player = button(() => {
       if (timer) return pause();
       next();
       if (!still.matches && now() < end) {
-        timer = setInterval(
-          () => {
-            next();
-            if (now() === end) pause();
-          },
-          Math.max(60, Math.min(600, 5000 / end)),
-        );
+        timer = setInterval(play, Math.max(60, Math.min(600, 5000 / end)));
       }
       update();
     });
-    player.hidden = !play;
+    player.hidden = !plays;
     return {
       element: h(
         "div",
@@ -324,8 +303,9 @@ function render({ model, el }) {
     Y = place(y_axis, bottom, TOP);
     set(svg, { width, height: bottom + BOTTOM });
     set(inside, { x: box[0], y: box[1], width: box[2], height: box[3], viewBox: box.join(" ") });
-    const every = Math.ceil((x_axis.ticks.length * room(x_axis)) / (right - left)); // as many labels as have room
-    const label = (place, anchor, tick) => h("text", { ...place, "text-anchor": anchor }, tick);
+    // As many labels as have room.
+    const every = Math.ceil((x_axis.ticks.length * room(x_axis)) / (right - left));
+    const label = (spot, anchor, tick) => h("text", { ...spot, "text-anchor": anchor }, tick);
     grid.replaceChildren(
       h("path", {
         d: [
@@ -348,26 +328,30 @@ function render({ model, el }) {
     set(stage, { "aria-valuenow": point, "aria-valuetext": where.parentElement.textContent });
     curves.forEach((_, c) => (shown[c].textContent = valueOf(c, point)));
     clearTimeout(speaking);
-    if (!timer && root.contains(document.activeElement))
-      speaking = setTimeout(() => {
-        live.textContent = curves
-          .map((name, c) => `${name} ${shown[c].textContent}`)
-          .join(words.comma);
-      }, 300);
-    if (details.open)
-      table.replaceChildren(
-        auto(
-          parameters
-            .map(({ name, values }, p) => `${name}: ${values[selected()[p]]}`)
-            .join(words.comma),
-          "caption",
-        ),
-        h("tr", {}, ...[x_axis.label, ...curves].map((name) => auto(name, "th"))),
-        ...x.map((v, i) =>
-          h("tr", {}, auto(text(v), "th"), ...curves.map((_, c) => auto(valueOf(c, i), "td"))),
-        ),
-      );
-    if (!width) return;
+    if (!timer && root.contains(document.activeElement)) speaking = setTimeout(speak, 300);
+    if (details.open) tabulate();
+    if (width) draw();
+  }
+
+  function speak() {
+    const said = curves.map((name, c) => `${name} ${shown[c].textContent}`);
+    live.textContent = said.join(words.comma);
+  }
+
+  function tabulate() {
+    const family = parameters.map(({ name, values }, p) => `${name}: ${values[selected()[p]]}`);
+    const head = [x_axis.label, ...curves].map((name) => auto(name, "th"));
+    const rows = x.map((v, i) => [
+      auto(text(v), "th"),
+      ...curves.map((_, c) => auto(valueOf(c, i), "td")),
+    ]);
+    table.replaceChildren(
+      auto(family.join(words.comma), "caption"),
+      ...[head, ...rows].map((row) => h("tr", {}, ...row)),
+    );
+  }
+
+  function draw() {
     set(cursor, { d: `M${X(x[point])} ${TOP}V${bottom}` });
     curves.forEach((_, c) => {
       let area = "";
