@@ -614,6 +614,22 @@ def test_changes_from_python_are_shown(images):
     assert "+ 0.5)" in images.lines()["x̂"][0]
 
 
+def test_a_change_that_does_not_fit_is_told_and_changes_nothing(images):
+    images.hover(1)
+    lines, shown = images.lines(), images.shown()
+    images.page.evaluate("model.set('eps', 'none')")
+    images.page.evaluate(SETTLE)
+    assert images.warning() == 'eps is "none", which doesn\'t fit'
+    images.hover(80)
+    assert images.hover(1) == lines
+    assert images.shown() == shown
+    images.page.evaluate("model.set('eps', 0.5)")
+    images.page.evaluate(SETTLE)
+    assert images.warning() == ""
+    assert "+ 0.5)" in images.lines()["x̂"][0]
+    assert images.visit.console == []
+
+
 def test_a_finger(browser, tmp_path):
     context = browser.new_context(viewport={"width": 360, "height": 740}, has_touch=True)
     page = context.new_page()

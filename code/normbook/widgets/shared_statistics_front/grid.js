@@ -301,8 +301,12 @@ export class Grid {
     return paths.join("");
   }
 
-  #outline(key, indices) {
-    if (!this.outlines.has(key)) this.outlines.set(key, this.#draw(indices));
+  /** The path around a group, or around "all" cells: kept, since the pointer comes back. */
+  #outline(key) {
+    if (!this.outlines.has(key)) {
+      const group = key === "all" ? [...this.cells.keys()] : this.state.now.members[key];
+      this.outlines.set(key, this.#draw(group));
+    }
     return this.outlines.get(key);
   }
 
@@ -310,17 +314,16 @@ export class Grid {
   point() {
     if (!this.boxes) return; // nothing is laid out yet
     const { state } = this;
-    const { lit, members } = state.now;
+    const { lit } = state.now;
     const { fade, outline, moved, held, me } = this.paths;
     const current = state.current();
     const pinned = state.pinned();
     const g = current === null ? -1 : lit.of[current];
-    const group = g < 0 ? "" : this.#outline(g, members[g]);
-    const all = this.#outline("all", [...this.cells.keys()]);
+    const group = g < 0 ? "" : this.#outline(g);
     const draw = (path, shape) => {
       if (path.shape !== shape) path.setAttribute("d", (path.shape = shape));
     };
-    draw(fade, current === null ? "" : all + group);
+    draw(fade, current === null ? "" : this.#outline("all") + group);
     draw(outline, group);
     draw(me, current === null ? "" : this.#draw([current], 1));
     draw(held, pinned === null ? "" : this.#draw([pinned], 1));

@@ -256,8 +256,10 @@ export class State {
   value(i, view) {
     const { x, used, groups, hat, y, dx } = this.now;
     const centered = x[i] - used.mean[groups.of[i]];
-    const all = { raw: x[i], centered, squared: centered ** 2, normalized: hat[i], output: y[i] };
-    return { ...all, gradient: dx?.[i] }[view];
+    const squared = centered ** 2;
+    return { raw: x[i], centered, squared, normalized: hat[i], output: y[i], gradient: dx?.[i] }[
+      view
+    ];
   }
 
   /** What PyTorch says instead of normalizing, or "". */
