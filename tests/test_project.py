@@ -3,7 +3,9 @@
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +99,12 @@ def test_no_machine_paths():
 def test_ruff(command):
     result = run(sys.executable, "-m", "ruff", *command.split(), ".")
     assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize("command", ["oxlint --deny-warnings", "oxfmt --check"])
+def test_javascript_and_style_sheets(command):
+    """Their settings are `.oxlintrc.json` and `.oxfmtrc.json`."""
+    tool, option = command.split()
+    result = run(Path(sysconfig.get_path("scripts"), tool), option)
+    assert result.returncode == 0, result.stdout
+    assert re.search(r" on \d\d+ files", result.stdout), result.stdout

@@ -8,15 +8,15 @@ PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width"><title>One widget</title>
 <style>
 html[data-theme="light"] {{
-  --pst-color-text-base: #222832; --pst-color-text-muted: #48566b; --pst-color-surface: #f3f4f5;
-  --pst-color-border: #d1d5da; --pst-color-background: #fff; --nb-accent: #0072b2;
+  --nb-text: #222832; --nb-muted: #48566b; --nb-surface: #f3f4f5;
+  --nb-line: #d1d5da; --nb-background: #fff; --nb-accent: #0072b2;
 }}
 html[data-theme="dark"] {{
-  --pst-color-text-base: #ced6dd; --pst-color-text-muted: #9ca4af; --pst-color-surface: #29313d;
-  --pst-color-border: #48566b; --pst-color-background: #14181e; --nb-accent: #56b4e9;
+  --nb-text: #ced6dd; --nb-muted: #9ca4af; --nb-surface: #29313d;
+  --nb-line: #48566b; --nb-background: #14181e; --nb-accent: #56b4e9;
   color-scheme: dark;
 }}
-body {{ background: var(--pst-color-background); font-family: system-ui; margin: 0 16px }}
+body {{ background: var(--nb-background); font-family: system-ui; margin: 0 16px }}
 {css}
 </style>
 <main><h1>One widget</h1><div id="here"></div></main>

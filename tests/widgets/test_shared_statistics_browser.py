@@ -1,9 +1,6 @@
 """SharedStatistics in a browser without network: what it computes, shows, and lets be done."""
 
-import itertools
 import json
-import math
-import re
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -12,7 +9,7 @@ import torch
 from playwright.sync_api import expect
 from torch import nn
 
-import widget_golden
+from calculator import check_formulas, run, value_of, written
 from cases import number_cells
 from helpers import check_accessibility
 from new_schemes import BATCH_NORM_3D, GROUP_NORM_TOKEN, NEW_CASES, WEIGHT_STANDARDIZATION
@@ -27,11 +24,8 @@ from normbook.core.scheme import (
     LAYER_NORM,
     LAYER_NORM_CHW,
     LAYER_NORM_TOKEN,
-    LAYERS,
-    MORE_LAYERS,
     RMS_NORM,
     Scheme,
-    layout_of,
 )
 from normbook.data.examples import FEATURE_MAPS, FOUR_TOKENS, RAGGED, RAGGED_LENGTHS, THREE_SCALES
 from normbook.page.figures import PALETTE
@@ -123,105 +117,6 @@ def touch(visit, tmp_path):
 @pytest.fixture
 def images(touch):
     return touch(SharedStatistics(FEATURE_MAPS.x, LAYER_NORM_CHW, controls=CONTROLS))
-
-
-def value_of(formula):
-    """What a calculator makes of a formula that is shown."""
-    signs = {"√": "math.sqrt", "−": "-", "·": "*", "²": "**2"}
-    return eval("".join(signs.get(sign, sign) for sign in formula), {"math": math})
-
-
-def written(value):
-    """A number as the widget writes it, to six decimals."""
-    return f"{value:.6f}" if value == 0 or 1e-4 <= abs(value) < 1e9 else f"{value:.5e}"
-
-
-def check_formulas(lines):
-    for *formulas, shown in filter(None, lines.values()):
-        for formula in formulas:
-            if formula.startswith("Σ"):  # what is summed, where it is too long to write out
-                assert re.fullmatch(r"Σ(x|\(x − μ\))²/\d+", formula)
-                continue
-            assert written(value_of(formula)) == written(value_of(shown)), formulas
-
-
-# Arithmetic
-
-
-def test_the_arithmetic_is_pytorchs(touch):
-    golden = json.loads(widget_golden.GOLDEN.read_text(encoding="utf8"))
-    page = touch(SharedStatistics(THREE_SCALES.x)).page
-    for entry in golden["entries"]:
-        found = page.evaluate(
-            """({ entry, eps, momentum }) => {
-                const { scheme, shape, x, gamma, beta, dy, mask, running } = entry, w = widget;
-                const groups = w.groupsOf(scheme, shape, mask);
-                const own = w.moments(x, groups, scheme.centered);
-                const used = running ? { mean: running[0], variance: running[1] } : own;
-                const params = w.numbering(scheme, scheme.params, shape).of;
-                const start = (v) => Array(groups.size).fill(v);
-                const tracked = w.track({ mean: start(0), variance: start(1) }, own, momentum);
-                const all = {
-                    mean: own.mean, variance: own.variance, count: own.count,
-                    output: w.normalize(x, groups, used, eps, gamma, beta, params),
-                    dx: w.backward(dy, x, groups, used, eps, gamma, params, scheme.centered,
-                        !!running),
-                };
-                for (const key in all) all[key] = Array.from(all[key]);
-                const lists = [tracked.mean, tracked.variance].map((a) => Array.from(a));
-                return { ...all, tracked: lists };
-            }""",
-            {"entry": entry, "eps": golden["eps"], "momentum": golden["momentum"]},
-        )
-        for key in found.keys() & entry.keys():
-            if key == "tracked" and not entry[key]:
-                continue
-            np.testing.assert_allclose(
-                found[key], entry[key], rtol=1e-9, atol=1e-9, err_msg=f"{entry['name']} {key}"
-            )
-
-
-@pytest.mark.parametrize(
-    "scheme",
-    (*LAYERS, *MORE_LAYERS, *(case.described for case in NEW_CASES)),
-    ids=lambda scheme: f"{scheme.name} {scheme.cells}",
-)
-def test_the_lines_of_code_are_the_schemes_own(touch, scheme):
-    scheme = scheme.with_lengths(g=2) if "g" in scheme.axes else scheme
-    shape = {5: (2, 3, 2, 2, 2), 4: (2, 4, 3, 5), 3: (2, 3, 4), 2: (3, 5)}[len(scheme.tokens)]
-    page = touch(SharedStatistics(np.zeros(shape), scheme)).page
-    for eps in (1e-5, 1e-3, 1e-12, 0.0, 1.0):
-        for masked in (False, True):
-            lines = page.evaluate(
-                "([scheme, shape, eps, masked]) => widget.code(scheme, shape, { eps, masked })",
-                [asdict(scheme), shape, eps, masked],
-            )
-            assert lines["numpy"] == scheme.numpy(shape, eps, masked)
-            assert lines["torch"] == scheme.pytorch(shape, eps, masked)
-
-
-def test_formulas_evaluate_to_what_they_show(touch):
-    page = touch(SharedStatistics(THREE_SCALES.x)).page
-    rng = np.random.default_rng(0)
-    for trial in range(60):
-        scale = 10.0 ** rng.integers(-6, 7)
-        cells = (rng.normal(rng.integers(-3, 4), 1, rng.integers(1, 9)) * scale).tolist()
-        if trial % 3 == 0:
-            cells = [round(c) for c in cells]
-        x, centered = cells[0], bool(trial % 4)
-        mean = float(np.mean(cells)) if centered else 0.0
-        given = {
-            "x": x, "cells": cells, "mean": mean,
-            "variance": float(np.mean((np.array(cells) - mean) ** 2)),
-            "eps": [1e-5, 0.5, 1e-12][trial % 3], "centered": centered, "constant": trial % 5 == 0,
-            "gamma": float(rng.normal()), "beta": float(rng.normal()),
-        }  # fmt: skip
-        lines = page.evaluate("given => widget.formulas(given)", given)
-        check_formulas({key: line.split(" = ")[1:] for key, line in lines.items()})
-        hat = (x - mean) / math.sqrt(given["variance"] + given["eps"])
-        assert value_of(lines["normalized"].split(" = ")[-1]) == pytest.approx(
-            hat, rel=1e-5, abs=1e-6
-        )
 
 
 # What is shown
@@ -370,16 +265,6 @@ def test_any_axis_can_be_the_one_that_is_split(touch):
     boxes.nth(1).click()  # the letter stands for all of the axis again
     widget.page.evaluate(SETTLE)
     assert widget.get("scheme")["cells"] == "b s e"
-
-
-def run(line, x, **given):
-    names = {"np": np, "torch": torch, "nn": nn, "x": x, **given}
-    old = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        return np.asarray(eval(line, names).detach() if torch.is_tensor(x) else eval(line, names))
-    finally:
-        torch.set_default_dtype(old)
 
 
 @pytest.mark.filterwarnings("ignore:(Mean of empty|invalid value)")  # of numpy, about padding
@@ -572,30 +457,6 @@ def test_running_statistics_follow_pytorch(touch):
     assert value_of(widget.hover(1)["x̂"][-1]) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    "scheme", LAYERS + MORE_LAYERS, ids=lambda scheme: f"{scheme.name} {scheme.cells}"
-)
-def test_refuses_where_pytorch_does_in_its_words(touch, scheme):
-    page = touch(SharedStatistics(THREE_SCALES.x)).page
-    refused = 0
-    for shape in itertools.product((1, 2), repeat=len(layout_of(scheme).split())):
-        for groups in {1, shape[1]} if "g" in scheme.axes else {None}:
-            layer = scheme.with_lengths(g=groups) if groups else scheme
-            for eps in (1e-5, 0.0):
-                try:
-                    run(layer.pytorch(shape, eps), torch.zeros(shape, dtype=float))
-                    expected = ""
-                except ValueError as error:
-                    expected = f"ValueError: {error}"
-                shown = page.evaluate(
-                    "(given) => widget.refusal(...given)",
-                    [asdict(layer), shape, layer.group_size(shape), eps],
-                )
-                assert shown == expected, (shape, eps)
-                refused += bool(expected)
-    assert bool(refused) == (bool(scheme.running) or scheme.name.startswith("GroupNorm"))
-
-
 def test_a_refusal_is_shown(touch):
     x = FEATURE_MAPS.x[:, :, :1, :1]
     widget = touch(SharedStatistics(x, BATCH_NORM_2D, batch=1, controls=CONTROLS))
@@ -751,6 +612,22 @@ def test_changes_from_python_are_shown(images):
     images.page.evaluate("model.set('selection', [0, 0, 0, 1])")
     images.page.evaluate(SETTLE)
     assert "+ 0.5)" in images.lines()["x̂"][0]
+
+
+def test_a_change_that_does_not_fit_is_told_and_changes_nothing(images):
+    images.hover(1)
+    lines, shown = images.lines(), images.shown()
+    images.page.evaluate("model.set('eps', 'none')")
+    images.page.evaluate(SETTLE)
+    assert images.warning() == 'eps is "none", which doesn\'t fit'
+    images.hover(80)
+    assert images.hover(1) == lines
+    assert images.shown() == shown
+    images.page.evaluate("model.set('eps', 0.5)")
+    images.page.evaluate(SETTLE)
+    assert images.warning() == ""
+    assert "+ 0.5)" in images.lines()["x̂"][0]
+    assert images.visit.console == []
 
 
 def test_a_finger(browser, tmp_path):

@@ -12,7 +12,7 @@ STYLE = """
 .nb-quiz input { flex: none; accent-color: var(--nb-accent, #0072b2) }
 .nb-quiz [role=status] > * { display: none; margin: 0 0 .4rem 1.5rem; padding: .4rem .8rem;
   border-left: .2rem solid var(--nb-accent, #0072b2);
-  background: var(--pst-color-surface, var(--jp-layout-color2, transparent)) }
+  background: var(--nb-surface, var(--jp-layout-color2, transparent)) }
 .nb-quiz label:has(:checked) + [role=status] > * { display: block }
 @media print { .nb-quiz [role=status] { display: none } }
 """

@@ -1,7 +1,7 @@
 """SharedStatistics: a tensor to touch, whose cells show who shares a mean and a variance.
 
 This half holds the data, the layers and the words, and refuses what is wrong. All interaction is in
-`shared_statistics.js`, so that it works in a built page where no Python runs.
+the folder `shared_statistics_front`, so that it works in a built page where no Python runs.
 """
 
 import html
@@ -18,6 +18,7 @@ import traitlets
 
 from normbook.core.scheme import LAYERS, MORE_LAYERS, Scheme, layout_of, per
 from normbook.page.figures import LOOKS, draw_sharing
+from normbook.widgets.join import join
 from normbook.widgets.translations import words_in
 
 MAX_CELLS = 4096
@@ -199,7 +200,7 @@ class SharedStatistics(anywidget.AnyWidget):
 
     VIEWS = ("raw", "centered", "squared", "normalized", "output", "gradient", "both")
 
-    _esm = Path(__file__).with_suffix(".js")
+    _esm = join(Path(__file__).with_name("shared_statistics_front") / "stage.js")
     _css = Path(__file__).with_suffix(".css")
 
     values = Tensor()
