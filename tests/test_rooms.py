@@ -78,11 +78,11 @@ def test_the_rule_notices_what_breaks_it():
 
 
 @pytest.mark.parametrize("name", ["core", "data", "page", "widgets", "experiments"])
-def test_rooms_that_load_no_torch(name):
-    script = f"import sys, normbook.{name}; print('torch' in sys.modules)"
+def test_rooms_that_load_neither_torch_nor_matplotlib(name):
+    script = f"import sys, normbook.{name}; print({{'torch', 'matplotlib'}} & set(sys.modules))"
     command = [sys.executable, "-c", script]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert output.strip() == "False"
+    assert output.strip() == "set()"
 
 
 @pytest.mark.parametrize("name", [name for name in ROOMS if name != "build"])

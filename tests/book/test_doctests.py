@@ -14,7 +14,7 @@ import pytest
 LIGHT = (  # without torch
     "core.normalize core.scheme data.dataset data.digits data.examples data.load data.text "
     "experiments.comparison experiments.verdicts page.exercise_check page.figures.figure "
-    "page.figures.flow page.figures.plot page.figures.tensor page.quiz page.show_source "
+    "page.figures.flow page.figures.plots page.figures.tensor page.quiz page.show_source "
     "page.verify widgets.explorer widgets.shared_statistics widgets.translations"
 )
 HEAVY = (

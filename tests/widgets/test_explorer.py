@@ -145,9 +145,9 @@ def test_the_picture_shows_the_selected_member():
     assert "norm: post, depth: 4" in drawn
     assert "<figcaption>Error against batch. Shaded: 10 seeds</figcaption>" in drawn
     assert "test error (%), against batch" in drawn
-    assert all(f"<span>{name}</span>" in drawn for name in widget.curves)
-    colors = [color for color, _ in STROKES[:3]]
-    assert re.findall(r'<path d="M[^"]+" fill="([^"]+)"', drawn) == colors  # the bands
+    assert all(f">{name}</text>" in drawn for name in widget.curves)
+    colors = [color.lower() for color, _ in STROKES[:3]]
+    assert re.findall(r"fill:(#\w+);fill-opacity:0.2", drawn) == colors  # the bands
     widget.selected = [0, 2]
     assert widget._repr_html_() != drawn
     assert "<figcaption>running statistic, batches</figcaption>" in running()._repr_html_()

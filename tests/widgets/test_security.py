@@ -4,6 +4,7 @@ import os
 import re
 from urllib.parse import quote, unquote, urlsplit
 
+import matplotlib.pyplot as plt
 import nbformat
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from helpers import KERNELSPEC, ROOT, build_book, copy_configuration
 from normbook.core.scheme import Scheme
 from normbook.experiments.comparison import Comparison
 from normbook.experiments.verdicts import verdicts
-from normbook.page.figures import Curve, Flow, Plot, draw_curves, draw_flow, draw_sharing
+from normbook.page.figures import STYLE, Flow, draw_figure, draw_flow, draw_sharing, strip_plot
 from normbook.page.quiz import Answer, Quiz, right, wrong
 from normbook.page.verify import raises, refute, verify
 from normbook.widgets import Explorer, SharedStatistics
@@ -37,7 +38,11 @@ def outputs(text):
     y = np.ones((1, 1, 2))
     labels = {"x_label": text, "y_label": text}
     comparison = Comparison(text, text, text, 10, 5, 4, 0.1, -0.7, 0.9, text)
-    plot = Plot(text, text, text, (Curve([0, 1], [1, 2], text),))
+    with plt.rc_context(STYLE):
+        fig, ax = plt.subplots()
+        strip_plot(ax, [(text, text, [1, 2])])
+        ax.set(title=text, xlabel=text, ylabel=text)
+        ax.legend()
 
     def fail():
         raise ValueError(text)
@@ -45,7 +50,7 @@ def outputs(text):
     return [
         draw_sharing(layer, x=np.ones((2, 3)), caption=text),
         draw_flow(Flow(text, (text, text)), caption=text),
-        draw_curves(plot, caption=text),
+        draw_figure(fig, caption=text),
         verify((text, text, text), source=text),
         refute((text, text, "another"), source=text),
         raises(ValueError, fail),

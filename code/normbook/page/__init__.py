@@ -2,11 +2,11 @@
 
 from normbook.page.exercise_check import check
 from normbook.page.figures import (
-    Curve,
+    INK,
+    STYLE,
     Figure,
     Flow,
-    Plot,
-    draw_curves,
+    draw_figure,
     draw_flow,
     draw_sharing,
     strip_plot,
@@ -16,16 +16,16 @@ from normbook.page.show_source import show_source
 from normbook.page.verify import Raised, Verification, VerificationError, raises, refute, verify
 
 __all__ = [
-    "Curve",
+    "INK",
+    "STYLE",
     "Figure",
     "Flow",
-    "Plot",
     "Quiz",
     "Raised",
     "Verification",
     "VerificationError",
     "check",
-    "draw_curves",
+    "draw_figure",
     "draw_flow",
     "draw_sharing",
     "raises",

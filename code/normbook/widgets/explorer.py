@@ -14,8 +14,9 @@ import anywidget
 import numpy as np
 import traitlets
 
-from normbook.page.figures import STROKES, Curve, Plot, draw_curves
-from normbook.page.figures.scales import Scale, scale_for, text
+from normbook.page.figures import STROKES, STYLE, draw_figure
+from normbook.page.figures.plots import number_text
+from normbook.widgets.scales import Scale, scale_for
 from normbook.widgets.translations import words_in
 
 DIGITS, X_DIGITS = 4, 6  # that are shown of the range of y, and of a value of x
@@ -170,7 +171,10 @@ class Explorer(anywidget.AnyWidget):
             {
                 "title": title,
                 "curves": curves,
-                "strokes": [list(stroke) for stroke in STROKES[: len(curves)]],
+                "strokes": [
+                    [color, " ".join(map(str, dashes)) or "none"]
+                    for color, dashes in STROKES[: len(curves)]
+                ],
                 "parameters": [
                     {
                         "name": name,
@@ -211,34 +215,38 @@ class Explorer(anywidget.AnyWidget):
 
     def _repr_html_(self):
         """The member that is selected, still: for readers without JavaScript, and for print."""
+        import matplotlib.pyplot as plt
+
         member = tuple(self.selected)
         picked = ", ".join(
             f"{name}: {_name(values[i])}"
             for (name, values), i in zip(self.parameters.items(), member, strict=True)
         )
-        bands = self.low is not None
-        plot = Plot(
-            picked,
-            self.x_label,
-            self.y_label,
-            tuple(
-                Curve(
-                    self.x,
-                    self.y[member][i],
-                    name,
-                    self.markers,
-                    low=self.low[member][i] if bands else None,
-                    high=self.high[member][i] if bands else None,
+        with plt.rc_context(STYLE):
+            fig, ax = plt.subplots()
+            for i, name in enumerate(self.curves):
+                y = self.y[member][i]
+                gaps = np.isnan([np.nan, *y, np.nan])
+                alone = gaps[:-2] & gaps[2:]  # would be no line
+                (line,) = ax.plot(self.x, y, marker="o", markevery=alone | self.markers, label=name)
+                if self.low is not None:
+                    ends = self.low[member][i], self.high[member][i]
+                    ax.fill_between(self.x, *ends, color=line.get_color(), alpha=0.2)
+            ax.set(title=picked, xlabel=self.x_label, ylabel=self.y_label)
+            for axis, scale in (("x", self.x_scale), ("y", self.y_scale)):
+                ax.set(
+                    **{
+                        f"{axis}scale": "log" if scale.log else "linear",
+                        f"{axis}lim": (scale.low, scale.high),
+                        f"{axis}ticks": scale.ticks,
+                        f"{axis}ticklabels": scale.labels,
+                    }
                 )
-                for i, name in enumerate(self.curves)
-            ),
-            x_scale=self.x_scale,
-            y_scale=self.y_scale,
-        )
+            ax.legend()
         caption = self.title or f"{self.y_label}, {self.x_label}"
         if self.band:
             caption += f". {self.words['shaded']}{self.band}"
-        return draw_curves(plot, caption=caption)._repr_html_()
+        return draw_figure(fig, caption=caption)._repr_html_()
 
 
 def _values(name, values):
@@ -258,7 +266,7 @@ def _values(name, values):
 
 
 def _name(value):
-    return value if isinstance(value, str) else text(value)
+    return value if isinstance(value, str) else number_text(value)
 
 
 def _index(name, values, value):

@@ -32,9 +32,8 @@ _STYLE = """
 .nb-panel > svg { display: block; max-width: 100%; height: auto; color: inherit }
 .nb-panel text { fill: currentColor; font-family: ui-monospace, Menlo, Consolas, monospace;
   text-anchor: middle; dominant-baseline: central }
-.nb-panel .nb-label, .nb-panel .nb-axis { font: 13px system-ui, sans-serif }
-.nb-panel .nb-label { text-anchor: start }
-.nb-panel .nb-end { text-anchor: end }
+.nb-panel .nb-label { font: 13px system-ui, sans-serif; text-anchor: start }
+.nb-plot text { font-family: system-ui, sans-serif; dominant-baseline: auto }
 .nb-legend { display: flex; flex-wrap: wrap; gap: .2em 1em; width: 0; min-width: 100%;
   list-style: none; margin: .5em 0 0; padding: 0; font-size: .83em }
 .nb-legend li { display: inline-flex; gap: .4em; align-items: center; margin: 0 }

@@ -1,22 +1,16 @@
 """Where values stand along the axis of a chart, and where the axis has its ticks."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib.ticker import LogLocator, MaxNLocator
+
+from normbook.page.figures.plots import number_text
 
 KINDS = ("linear", "log")
 MOST_TICKS = 6
 MARGIN = 0.04  # beyond the outermost values, as a part of their range
-
-
-def text(number: float, digits: int = 6) -> str:
-    """A number with its first digits, as short as it can be: 0.0001, 1e-5, 250000, 1e6, −3."""
-    shorter = re.sub(r"e\+?(-?)0*", r"e\1", f"{number:.{digits}g}")
-    return re.sub("^-", "−", shorter)
 
 
 @dataclass(frozen=True)
@@ -31,32 +25,21 @@ class Scale:
         whether equal ratios, and not equal differences, are equally far apart.
     ticks
         the round values between the ends, ascending.
-    names
-        what stands at the ticks, if not their values: one of each.
     """
 
     low: float
     high: float
     log: bool
     ticks: tuple[float, ...]
-    names: tuple[str, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The text of every tick; of values, no two are the same."""
-        if self.names:
-            return self.names
+        """The text of every tick; no two are the same."""
         for digits in range(6, 18):
-            labels = tuple(text(tick, digits) for tick in self.ticks)
+            labels = tuple(number_text(tick, digits) for tick in self.ticks)
             if len(set(labels)) == len(labels):
                 break
         return labels
-
-    def place(self, values: Any) -> np.ndarray:
-        """Where values stand between the ends: 0 for low, 1 for high, NaN for NaN."""
-        along = np.log if self.log else np.asarray
-        low, high = along(self.low), along(self.high)
-        return (along(np.asarray(values, dtype=float)) - low) / (high - low)
 
 
 def scale_for(
@@ -108,6 +91,8 @@ def scale_for(
 
 
 def _ticks(low, high, log, values):
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
     locators = [MaxNLocator(n, steps=(1, 2, 5, 10)) for n in range(MOST_TICKS + 2, 1, -1)]
     if log:
         base = 2 if (np.log2(values) % 1 == 0).all() else 10
