@@ -1,8 +1,11 @@
 """Pages that may store nothing in the browser: all works, and is forgotten with the page."""
 
+from pathlib import Path
+
 import pytest
 
-from helpers import PAGES, READINGS
+from helpers import PAGES
+from tensors import reading, shown_tensors
 
 # What a look at the storage gives.
 STORAGE = """for (const name of ["localStorage", "sessionStorage"])
@@ -11,7 +14,7 @@ LOOKS = {"an error": 'throw new DOMException("no", "SecurityError");', "nothing"
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_a_page_without_storage(look, book, visit):
+def test_a_page_without_storage(look, executions, book, visit):
     script = STORAGE.format(LOOKS[look])
     opened = visit(book / f"{PAGES[0]}.html", color_scheme="dark", script=script)
     page = opened.page
@@ -20,10 +23,10 @@ def test_a_page_without_storage(look, book, visit):
     for mode in ("light", "dark", "auto"):
         page.locator(".theme-switch-button").first.click()
         assert page.evaluate(f"{root}.mode") == mode
-    reading, cell = READINGS["index"]
+    cell, line = reading(shown_tensors(executions[Path(PAGES[0]).stem])[0])
     widget = page.locator(".nb-widget .ss").first
     widget.locator("[role=gridcell]").nth(cell).hover()
-    widget.get_by_text(reading, exact=True).wait_for()
+    widget.get_by_text(line, exact=True).wait_for()
     # One of the last scripts has run, too.
     page.evaluate("window.print = () => { window.printed = true; }")
     page.locator(".btn-download-pdf-button").evaluate("button => button.click()")
