@@ -1,6 +1,5 @@
 """What several test modules share."""
 
-import ast
 import json
 import shutil
 import subprocess
@@ -35,21 +34,6 @@ VECTORS = {v["id"]: v for v in json.loads(VECTORS_FILE.read_text(encoding="utf8"
 @cache
 def read_notebook(path):
     return nbformat.read(path, nbformat.NO_CONVERT)
-
-
-@cache
-def syntax(path):
-    """The syntax trees of the code cells of a notebook, by the cell's id."""
-    cells = read_notebook(path).cells
-    return {cell.id: ast.parse(cell.source) for cell in cells if cell.cell_type == "code"}
-
-
-def calls(path):
-    """What the code of a notebook calls: pairs of a name and the keywords that are given."""
-    for tree in syntax(path).values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call):
-                yield ast.unparse(node.func).split(".")[-1], {word.arg for word in node.keywords}
 
 
 def about(tested, identifier):

@@ -9,8 +9,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from helpers import NOTEBOOKS, calls
+from helpers import NOTEBOOKS
 from normbook.core import Scheme
+from notebook_code import calls
 
 STATES = "application/vnd.jupyter.widget-state+json"
 VIEW = "application/vnd.jupyter.widget-view+json"

@@ -50,11 +50,11 @@ def test_reading_is_of_another_group_than_the_pinned_one():
 
 def test_play():
     def played(**goal):
-        return play(tensor(BATCH_NORM_1D, goal={"ask": "Do it."} | goal))
+        return play(tensor(BATCH_NORM_1D, goal={"ask": "Do it"} | goal))
 
     assert played(stats="n") == [("tick", "n"), ("tick", "d")]
     assert played(moved=[1, 4]) == [("type", 0, 10), ("type", 1, 10)]
     both = [layer.name for layer in LAYERS if layer.cells == "n d"]
     assert played(moved=[3, 4, 5]) == [("type", 3, 10), ("choose", both.index("LayerNorm"))]
-    with pytest.raises(ValueError, match="no step fulfils the task 'Do it.'"):
+    with pytest.raises(ValueError, match="no step fulfils the task 'Do it'"):
         played(moved=[0, 1])

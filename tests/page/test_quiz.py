@@ -4,8 +4,8 @@ import nbformat
 import pytest
 
 from helpers import CHAPTERS, NOTEBOOKS
-from tensors import WITH_TASK, play, shown_tensors
 from normbook.page.quiz import Quiz, right, wrong
+from tensors import WITH_TASK, play, shown_tensors
 
 QUIZ = Quiz(
     (
