@@ -1,6 +1,7 @@
 """Every layer of the table on a small input, with PyTorch's own answer to compare with."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -8,6 +9,39 @@ import torch.nn.functional as F
 
 from normbook.core import scheme as schemes
 from normbook.core.scheme import Scheme
+
+
+class Row(NamedTuple):
+    """What the package's table must hold of a layer."""
+
+    name: str
+    cells: str
+    stats: str
+    running: str
+    params: str
+    centered: bool = True
+    optional: bool = False
+    torch_eps: float | None = 1e-5
+
+
+TABLE = {
+    "BATCH_NORM_1D": Row("BatchNorm1d", "n d", "d", "d", "d"),
+    "BATCH_NORM_1D_LENGTH": Row("BatchNorm1d", "n d l", "d", "d", "d"),
+    "BATCH_NORM_2D": Row("BatchNorm2d", "n c h w", "c", "c", "c"),
+    "BATCH_NORM_PER_STEP": Row("BatchNorm per time step", "n t d", "t d", "t d", "t d"),
+    "BATCH_NORM_POOLED": Row("BatchNorm pooled over time", "n t d", "d", "d", "d"),
+    "BATCH_NORM_SEQUENCE_AS_CHANNEL": Row(
+        "BatchNorm1d, sequence as channel", "n t d", "t", "t", "t"
+    ),
+    "LAYER_NORM": Row("LayerNorm", "n d", "n", "", "d"),
+    "LAYER_NORM_CHW": Row("LayerNorm over C, H, W", "n c h w", "n", "", "c h w"),
+    "LAYER_NORM_CHANNELS": Row("LayerNorm over channels", "n c h w", "n h w", "", "c"),
+    "GROUP_NORM": Row("GroupNorm", "n (g k) h w", "n g", "", "(g k)"),
+    "GROUP_NORM_1": Row("GroupNorm(1)", "n c h w", "n", "", "c"),
+    "INSTANCE_NORM_2D": Row("InstanceNorm2d", "n c h w", "n c", "c", "c", optional=True),
+    "LAYER_NORM_TOKEN": Row("LayerNorm per token", "n t d", "n t", "", "d"),
+    "RMS_NORM": Row("RMSNorm", "n t d", "n t", "", "d", centered=False, torch_eps=None),
+}
 
 
 @dataclass(frozen=True)

@@ -18,23 +18,12 @@ from sphinx_external_toc.parsing import parse_toc_yaml
 from normbook.build.execute import toc_notebooks
 
 ROOT = Path(__file__).parents[1]
-PAGES = list(parse_toc_yaml(ROOT / "_toc.yml"))  # document names, such as chapters/index
+TOC = parse_toc_yaml(ROOT / "_toc.yml")
+PAGES = list(TOC)  # document names, such as chapters/index
 NOTEBOOKS = toc_notebooks(PAGES, ROOT)
+CHAPTERS = [path.stem for path in toc_notebooks(TOC.root.subtrees[0].items, ROOT)]  # the first part
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-
-# Each page's own tensor: what is read there when this cell, by its number, is pointed at.
-READINGS = {
-    "index": ("μ = (10 + 20 + 30 + 40 + 50)/5 = 150/5 = 30", 7),
-    "before_you_start": ("μ = (0 + 3 + 6)/3 = 9/3 = 3", 1),
-    "motivation": ("σ² = Σ(x − μ)²/5 = 3.075635/5 = 0.615127", 7),
-    "batch_norm": ("μ = 8/8 = 1", 3),
-    "layer_norm_cnn": ("μ = 37/75 = 0.493333", 1),
-    "layer_norm_nlp": ("μ = (1 + 1 + 2)/3 = 4/3 = 1.333333", 2),
-    "rnn": ("μ = (4 − 4 − 1)/3 = −1/3 = −0.333333", 12),
-    "transformer": ("μ = (2 + 0 + 0)/3 = 2/3 = 0.666667", 5),
-    "which_norm": ("μ = 6/8 = 0.75", 0),
-}
 
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 

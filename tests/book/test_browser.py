@@ -5,7 +5,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from helpers import PAGES, PAPER, READINGS, check_fit, check_page, wait_for_widgets
+from helpers import PAGES, PAPER, check_fit, check_page, wait_for_widgets
+from tensors import WITH_TENSOR, WITH_WIDGET, reading, shown_tensors
 
 pages = pytest.mark.parametrize("page", [*PAGES, "search"])
 
@@ -98,22 +99,22 @@ def test_the_network_is_blocked_and_recorded(tmp_path, visit):
 
 def test_every_page_with_a_widget_is_read(book):
     pages = {page for page in PAGES if "nb-widget" in (book / f"{page}.html").read_text("utf8")}
-    assert pages == {f"chapters/{name}" for name in READINGS}
+    assert pages == {f"chapters/{name}" for name in WITH_WIDGET}
 
 
-@pytest.mark.parametrize("name", READINGS)
-def test_tensor_is_alive(name, book, visit):
-    reading, cell = READINGS[name]
+@pytest.mark.parametrize("name", WITH_TENSOR)
+def test_tensor_is_alive(name, executions, book, visit):
+    cell, line = reading(shown_tensors(executions[name])[0])
     visit = visit(book / f"chapters/{name}.html")
     widget = visit.page.locator(".nb-widget .ss").first
     widget.wait_for()
     widget.locator("[role=gridcell]").nth(cell).hover()
-    widget.get_by_text(reading, exact=True).wait_for()
+    widget.get_by_text(line, exact=True).wait_for()
     assert visit.requests == []
     assert visit.console == []
 
 
-@pytest.mark.parametrize("name", READINGS)
+@pytest.mark.parametrize("name", WITH_WIDGET)
 def test_explorers_are_alive(name, book, visit):
     """Another member of the family shows other values."""
     visit = visit(book / f"chapters/{name}.html")
@@ -155,7 +156,7 @@ SEEN = """() => {
 }"""
 
 
-@pytest.mark.parametrize("name", READINGS)
+@pytest.mark.parametrize("name", WITH_WIDGET)
 def test_pictures_stand_in_without_scripts(name, book, browser):
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()
@@ -165,7 +166,7 @@ def test_pictures_stand_in_without_scripts(name, book, browser):
     assert views == 0
 
 
-@pytest.mark.parametrize("name", READINGS)
+@pytest.mark.parametrize("name", WITH_WIDGET)
 def test_pictures_stand_in_on_paper(name, book, visit):
     page = visit(book / f"chapters/{name}.html").page
     wait_for_widgets(page)

@@ -1,5 +1,6 @@
 """The examples in the docstrings run, and print what they say."""
 
+import ast
 import doctest
 import inspect
 import re
@@ -10,18 +11,36 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-# Those of the page on the package.
-LIGHT = (  # without torch
-    "core.normalize core.scheme data.dataset data.digits data.examples data.load data.text "
-    "experiments.comparison experiments.verdicts page.exercise_check page.figures.figure "
-    "page.figures.flow page.figures.plots page.figures.tensor page.quiz page.show_source "
-    "page.verify widgets.explorer widgets.shared_statistics widgets.translations"
-)
-HEAVY = (
-    "experiments.training layers.batch_norm_over_time layers.layer_norm_recurrent layers.norms "
-    "layers.transformer"
-)
-MODULES = [f"normbook.{name}" for name in f"{LIGHT} {HEAVY}".split()]
+from helpers import NOTEBOOKS, ROOT
+from notebook_code import imports, uses
+from test_rooms import PACKAGE, ROOMS, module_of
+
+ALL = {module_of(path): path.read_text("utf8") for path in PACKAGE.rglob("*.py")}
+WITH_EXAMPLES = sorted(name for name, source in ALL.items() if ">>> " in source)
+LIGHT = [  # of rooms that load no torch
+    name
+    for name in WITH_EXAMPLES
+    if name.split(".")[1] != "layers" and not re.search("^(import|from) torch", ALL[name], re.M)
+]
+DIRECTIVE = re.compile(r"^ *\.\. auto(module|class|function):: (\S+)\n((?: +:\S.*\n)*)", re.M)
+
+
+def documented(text):
+    """The modules that a page of the package documents, and whether with all that is in them."""
+    found, current = {}, ""
+    for kind, name, options in DIRECTIVE.findall(text):
+        if kind == "module":
+            current = name
+            found[name] = ":no-members:" not in options
+        else:
+            module, _, name = name.rpartition(".")
+            found[getattr(import_module(module or current), name).__module__] = True
+    return found
+
+
+API = {path.name: path.read_text("utf8") for path in (ROOT / "chapters").glob("api_*.md")}
+DOCUMENTED = {name: whole for text in API.values() for name, whole in documented(text).items()}
+PUBLIC = sorted(name for name, whole in DOCUMENTED.items() if whole)
 
 
 def run_examples(name):
@@ -45,7 +64,7 @@ def public(module):
     }
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_examples_hold(name, capsys):
     failed, attempted = run_examples(name)
     assert not failed, capsys.readouterr().out
@@ -57,13 +76,13 @@ def test_a_wrong_example_fails():
     assert doctest.DocTestRunner(verbose=False).run(example, out=lambda text: None).failed == 1
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", PUBLIC)
 def test_everything_public_has_an_example(name):
     bare = [n for n, value in public(import_module(name)).items() if ">>> " not in value.__doc__]
     assert bare == []
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", PUBLIC)
 def test_everything_public_is_in_the_book(name, book):
     pages = [page.read_text(encoding="utf8") for page in book.glob("chapters/api_*.html")]
     anchors = set(re.findall(r'id="(normbook[\w.]+)"', "".join(pages)))
@@ -76,10 +95,48 @@ def test_light_modules_need_no_torch():
     script = (
         "import doctest, sys, numpy as np; from importlib import import_module\n"
         "for name in sys.argv[1:]:\n"
-        "    module = import_module(f'normbook.{name}')\n"
+        "    module = import_module(name)\n"
         "    assert not doctest.testmod(module, globs={**vars(module), 'np': np}).failed\n"
         "    assert 'torch' not in sys.modules, name"
     )
-    command = [sys.executable, "-c", script, *LIGHT.split()]
+    command = [sys.executable, "-c", script, *LIGHT]
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert result.returncode == 0, result.stdout
+
+
+def home(name):
+    """The module that defines what the package calls ``name``, through the faces of its rooms."""
+    if name in ALL:
+        return name
+    parent, _, last = name.rpartition(".")
+    if parent not in ALL:  # a part of something
+        return home(parent)
+    for node in ast.walk(ast.parse(ALL[parent])):
+        if isinstance(node, ast.ImportFrom) and last in {alias.name for alias in node.names}:
+            return home(f"{node.module}.{last}")
+    return parent
+
+
+def test_home():
+    assert home("normbook.core.normalize.Statistics.mean") == "normbook.core.normalize"
+    assert home("normbook.core.LAYER_NORM.pytorch") == "normbook.core.scheme"
+    assert home("normbook.page.draw_sharing") == "normbook.page.figures.tensor"
+    assert home("normbook.core.arithmetic.moments") == "normbook.core.arithmetic"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_what_a_notebook_imports_is_in_the_book(path):
+    """A room itself says nothing; what is used of it does."""
+    homes = {name: home(name) for name in {*imports(path).values(), *uses(path)}}
+    rooms = {f"normbook.{room}" for room in ROOMS}
+    assert {n: found for n, found in homes.items() if found not in rooms | set(DOCUMENTED)} == {}
+
+
+def test_the_page_on_modules_leads_to_each():
+    sections = {
+        f"{page}#{heading.replace('.', '')}"
+        for page, text in API.items()
+        for heading in re.findall(r"^## (normbook[\w.]+)$", text, re.M)
+    }
+    links = re.findall(r"\]\((api_\w+\.md#\w+)\)", (ROOT / "chapters/api.md").read_text("utf8"))
+    assert sorted(links) == sorted(sections)

@@ -5,17 +5,9 @@ import re
 import pytest
 from mdit_py_plugins.anchors.index import slugify
 
-from helpers import NOTEBOOKS, read_notebook
+from helpers import CHAPTERS, NOTEBOOKS, read_notebook
 
 PATHS = {path.stem: path for path in NOTEBOOKS}
-CHAPTERS = (
-    "motivation",
-    "batch_norm",
-    "layer_norm_cnn",
-    "layer_norm_nlp",
-    "rnn",
-    "transformer",
-)
 FORMS = {"errata": ("Claim", "Fact", "Fix", "Source"), "symptoms": ("Cause", "Fix")}
 
 

@@ -13,7 +13,8 @@ import time
 import pytest
 from websocket import create_connection
 
-from helpers import LOCAL, PAGES, PATIENCE, READINGS, WIDGETS_ARE_SETTLED
+from helpers import LOCAL, PAGES, PATIENCE, WIDGETS_ARE_SETTLED
+from tensors import WITH_TENSOR, reading, shown_tensors
 
 pytestmark = pytest.mark.slow
 
@@ -136,13 +137,13 @@ def test_widgets_live(page, book, firefox):
     assert firefox.requests == []
 
 
-@pytest.mark.parametrize("name", READINGS)
-def test_tensor_is_alive(name, book, firefox):
-    reading, cell = READINGS[name]
+@pytest.mark.parametrize("name", WITH_TENSOR)
+def test_tensor_is_alive(name, executions, book, firefox):
+    cell, line = reading(shown_tensors(executions[name])[0])
     firefox.visit(book / f"chapters/{name}.html")
     firefox.wait_until(WIDGETS_ARE_SETTLED)
     firefox.hover(f'document.querySelectorAll(".ss [role=gridcell]")[{cell}]')
-    firefox.wait_until(f'document.querySelector(".ss-read").innerText.includes("{reading}")')
+    firefox.wait_until(f'document.querySelector(".ss-read").innerText.includes("{line}")')
 
 
 def test_an_error_would_be_noticed(tmp_path, firefox):

@@ -5,7 +5,8 @@ The measure is the browser's layout shift score (https://web.dev/articles/cls).
 
 import pytest
 
-from helpers import READINGS, open_page, wait_for_widgets
+from helpers import open_page, wait_for_widgets
+from tensors import WITH_WIDGET
 
 WATCH = """
 window.score = 0;
@@ -24,7 +25,7 @@ def score(browser, path, width=1280):
     return result
 
 
-@pytest.mark.parametrize("name", READINGS)
+@pytest.mark.parametrize("name", WITH_WIDGET)
 @pytest.mark.parametrize("width", [1280, 360])
 def test_nothing_jumps(name, width, book, browser):
     assert score(browser, book / f"chapters/{name}.html", width) < 0.02

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from markdown_it import MarkdownIt
 
-from helpers import NOTEBOOKS, read_notebook
+from helpers import CHAPTERS, NOTEBOOKS, read_notebook
 
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 CELL_METADATA = {"tags", "mystnb", "jupyter"}
@@ -158,6 +158,12 @@ def test_stated_values_are_literals(path):
     """A value that is computed and then compared with itself would prove nothing."""
     found = {cell.id: [*computed_statements(cell.source)] for cell in cells(path, "code")}
     assert {cell_id: rows for cell_id, rows in found.items() if rows} == {}
+
+
+def test_the_landing_page_leads_to_every_chapter():
+    landing, *_ = NOTEBOOKS
+    text = "\n".join(cell.source for cell in cells(landing, "markdown"))
+    assert set(CHAPTERS) <= set(re.findall(r"^- \[[^]]+\]\((\w+)\.ipynb\)", text, re.MULTILINE))
 
 
 @notebooks

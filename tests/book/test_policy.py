@@ -7,7 +7,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from helpers import PAGES, READINGS, ROOT, open_page, wait_for_widgets
+from helpers import PAGES, ROOT, open_page, wait_for_widgets
+from tensors import WITH_TENSOR, reading, shown_tensors
 
 HEADER = "Content-Security-Policy"
 POLICY = re.search(rf"{HEADER}: (.+)", (ROOT / "README.md").read_text(encoding="utf8"))[1]
@@ -96,13 +97,13 @@ def test_nothing_on_a_page_is_against_the_policy(page, book, serve, visit):
     check(visit)
 
 
-@pytest.mark.parametrize("name", READINGS)
-def test_a_tensor_is_alive_under_the_policy(name, book, serve, visit):
-    reading, cell = READINGS[name]
+@pytest.mark.parametrize("name", WITH_TENSOR)
+def test_a_tensor_is_alive_under_the_policy(name, executions, book, serve, visit):
+    cell, line = reading(shown_tensors(executions[name])[0])
     visit = visit(f"{serve(book)}/chapters/{name}.html")
     widget = visit.page.locator(".nb-widget .ss").first
     widget.locator("[role=gridcell]").nth(cell).hover()
-    widget.get_by_text(reading, exact=True).wait_for()
+    widget.get_by_text(line, exact=True).wait_for()
     check(visit)
 
 

@@ -1,11 +1,16 @@
-"""A page must not survive a wrong core: patched on purpose, the chapters fail to execute."""
+"""A page must not survive a wrong core: patched on purpose, the notebooks fail to execute.
+
+A page must notice whatever breaks something that it computes with. What its numbers can't tell, it
+says by tags of its first cell, such as "unmoved by ε outside the root".
+"""
 
 from textwrap import dedent
 
 import pytest
 
-from helpers import ROOT
-from normbook.build.execute import execute_notebook
+from helpers import NOTEBOOKS, PATIENCE, read_notebook
+from notebook_code import uses
+from separate_run import run
 
 pytestmark = pytest.mark.slow
 
@@ -21,40 +26,50 @@ def patch(name, new):
             setattr(sys.modules[module], name, new)
 """
 
-# A name for what is wrong, and the code that makes it so.
+COUNTED = ("core.BATCH_NORM_2D.parameter_count", "core.GROUP_NORM_1.parameter_count")
+GAMMA_WITHIN_GROUPS = ("core.backward + core.LAYER_NORM", "core.backward + core.LAYER_NORM_TOKEN")
+LAYERS_WITH_RUNNING = ("layers.BatchNorm1d", "layers.BatchNorm2d", "layers.BatchNormPooled")
+
+# A name for what is wrong; whoever computes with one of these must notice, where "layers" is all of
+# the room and a + joins what must come together; and the code that makes it wrong.
 SABOTAGE = {
-    "Bessel's variance": """
+    "Bessel's variance": (("core.normalize", "core.statistics", "layers"), """
         from normbook.core import arithmetic
         moments = arithmetic.moments
         def sabotaged(x, scheme, real=None):
             mean, var, m, centered = moments(x, scheme, real)
             return mean, var * m / (m - 1), m, centered
         arithmetic.moments = sabotaged
-    """,
-    "a wrong axis": """
+    """),
+    "a wrong axis": (("core.LAYER_NORM_CHW", "core.LAYER_NORM", "core.BATCH_NORM_2D"), """
         wrong = {"LAYER_NORM_CHW": "c", "LAYER_NORM": "d", "BATCH_NORM_2D": "n"}
         for name, stats in wrong.items():
             patch(name, replace(getattr(core, name), stats=stats))
-    """,
-    "ε outside the root": """
+    """),
+    "ε outside the root": (("core.normalize", "layers"), """
         from normbook.core import arithmetic
         scale_and_shift = arithmetic.scale_and_shift
         def sabotaged(centered, var, gamma, beta, eps, real=None):
             return scale_and_shift(centered, (var**0.5 + eps) ** 2, gamma, beta, 0, real)
         arithmetic.scale_and_shift = sabotaged
-    """,
-    "γ per element": """
+    """),
+    "γ per element": (COUNTED, """
         for name in ("BATCH_NORM_2D", "GROUP_NORM_1"):
             patch(name, replace(getattr(core, name), params="c h w"))
-    """,
-    "running variance biased": """
+    """),
+    "running variance biased": ((*LAYERS_WITH_RUNNING, "layers.BatchNormPerStep"), """
         from normbook.layers import norms
         update = norms._ByChannel._update_running
         def sabotaged(self, mean, var, m, factor):
             update(self, mean, var * ((m - 1) / m), m, factor)
         norms._ByChannel._update_running = sabotaged
-    """,
-    "train and eval swapped": """
+        per_step = layers.BatchNormPerStep._update_running
+        def sabotaged_per_step(self, steps, used):
+            m = used.count[:, :1]
+            per_step(self, steps, used._replace(var=used.var * ((m - 1) / m)))
+        layers.BatchNormPerStep._update_running = sabotaged_per_step
+    """),
+    "train and eval swapped": (LAYERS_WITH_RUNNING, """
         from normbook.layers import norms
         forward = norms._BatchNorm.forward
         def sabotaged(self, input):
@@ -63,22 +78,22 @@ SABOTAGE = {
             self.training = not self.training
             return output
         norms._BatchNorm.forward = sabotaged
-    """,
-    "LN per sample": """
+    """),
+    "LN per sample": (("core.LAYER_NORM_TOKEN",), """
         patch("LAYER_NORM_TOKEN", replace(core.LAYER_NORM_TOKEN, stats="n"))
-    """,
-    "γ in front of the means": """
+    """),
+    "γ in front of the means": (GAMMA_WITHIN_GROUPS, """
         from normbook.core import arithmetic
         gradients = arithmetic.gradients
         def sabotaged(dy, centered, var, m, gamma, *rest):
             dx, *others = gradients(dy, centered, var, m, None, *rest)
             return dx if gamma is None else dx * gamma, *others
         arithmetic.gradients = sabotaged
-    """,
-    "RMSNorm that centers": """
+    """),
+    "RMSNorm that centers": (("core.RMS_NORM",), """
         patch("RMS_NORM", replace(core.RMS_NORM, centered=True))
-    """,
-    "norm after tanh": """
+    """),
+    "norm after tanh": (("core.LAYER_NORM + core.normalize",), """
         import numpy as np
         right_normalize, right_tanh, put_off = core.normalize, np.tanh, []
         def without(x, scheme, *args, **kwargs):
@@ -92,68 +107,76 @@ SABOTAGE = {
             return right_normalize(output, *put_off.pop()).output if put_off else output
         patch("normalize", without)
         np.tanh = with_norm
-    """,
-    "the norm at the branch's input": """
+    """),
+    "the norm at the branch's input": (("layers.EncoderLayer", "layers.Encoder"), """
         from normbook.layers import transformer
         def sabotaged(self, x, f, norm):
             return x + f(norm(x))
         transformer.EncoderLayer._add_and_norm = sabotaged
-    """,
-    "a mask that hides nothing": """
+    """),
+    "a mask that hides nothing": (("layers.EncoderLayer", "layers.Encoder"), """
         from normbook.layers import transformer
         transformer._merge_masks = lambda *args: None
-    """,
-}
+    """),
+}  # fmt: skip
 
-# Where each must be noticed.
+
+def depends(path, needed):
+    """Whether a notebook computes with what is needed."""
+    used = {name.removeprefix("normbook.") for name in uses(path)}
+    with_parents = {".".join(name.split(".")[: n + 1]) for name in used for n in range(9)}
+    return any(set(names.split(" + ")) <= with_parents for names in needed)
+
+
+def unmoved(path):
+    """The sabotages that a notebook says it can't notice."""
+    tags = read_notebook(path).cells[0].metadata.get("tags", [])
+    return {tag.removeprefix(UNMOVED) for tag in tags if tag.startswith(UNMOVED)}
+
+
+UNMOVED = "unmoved by "
 DEPENDS = [
-    ("batch_norm", "Bessel's variance"),
-    ("batch_norm", "a wrong axis"),
-    ("batch_norm", "ε outside the root"),
-    ("batch_norm", "γ per element"),
-    ("batch_norm", "running variance biased"),
-    ("batch_norm", "train and eval swapped"),
-    ("layer_norm_cnn", "Bessel's variance"),
-    ("layer_norm_cnn", "a wrong axis"),
-    ("layer_norm_cnn", "ε outside the root"),
-    ("layer_norm_cnn", "γ per element"),
-    ("layer_norm_nlp", "Bessel's variance"),
-    ("layer_norm_nlp", "a wrong axis"),
-    ("layer_norm_nlp", "ε outside the root"),
-    ("layer_norm_nlp", "LN per sample"),
-    ("layer_norm_nlp", "γ in front of the means"),
-    ("layer_norm_nlp", "RMSNorm that centers"),
-    ("rnn", "Bessel's variance"),
-    ("rnn", "a wrong axis"),
-    ("rnn", "ε outside the root"),
-    ("rnn", "norm after tanh"),
-    ("transformer", "Bessel's variance"),
-    ("transformer", "ε outside the root"),
-    ("transformer", "LN per sample"),
-    ("transformer", "the norm at the branch's input"),
-    ("transformer", "a mask that hides nothing"),
-    ("index", "Bessel's variance"),
-    ("index", "a wrong axis"),
-    ("before_you_start", "Bessel's variance"),
-    ("before_you_start", "a wrong axis"),
-    ("motivation", "Bessel's variance"),
-    ("motivation", "a wrong axis"),
-    ("motivation", "ε outside the root"),
-    ("motivation", "γ per element"),
-    ("which_norm", "LN per sample"),
+    (path.stem, name)
+    for path in NOTEBOOKS
+    for name, (needed, _) in SABOTAGE.items()
+    if depends(path, needed)
 ]
+PATHS = {path.stem: path for path in NOTEBOOKS}
 
 
-@pytest.mark.parametrize(("chapter", "name"), DEPENDS)
-def test_chapter_notices(chapter, name):
-    execution = execute_notebook(
-        ROOT / f"chapters/{chapter}.ipynb", setup=PATCH + dedent(SABOTAGE[name])
-    )
-    assert execution.error is not None
-    # A number or a shape is wrong, and not the sabotage itself.
-    assert "VerificationError" in execution.error or "ValueError: gamma" in execution.error
+def execute(page, sabotage):
+    cells = read_notebook(PATHS[page]).cells
+    sources = {cell.id: cell.source for cell in cells if cell.cell_type == "code"}
+    return run(PATHS[page], sources, PATCH + dedent(sabotage), PATIENCE)
 
 
-def test_a_setup_alone_does_no_harm():
-    path = ROOT / "chapters/layer_norm_cnn.ipynb"
-    assert execute_notebook(path, setup=PATCH).error is None
+@pytest.mark.parametrize(("page", "name"), DEPENDS)
+def test_page_notices(page, name):
+    failure = execute(page, SABOTAGE[name][1])
+    if name in unmoved(PATHS[page]):
+        assert failure is None, f"it does notice, in {failure.cell}: the tag must go"
+        return
+    assert failure
+    assert not failure.own, failure
+    # A number is wrong, for `verify` or the exercises' checker, or a shape is.
+    shapes = ("ValueError: gamma has shape", "IndexError: too many indices")
+    assert failure.kind in ("VerificationError", "AssertionError") or (
+        f"{failure.kind}: {failure.message}".startswith(shapes)
+    ), failure
+
+
+def test_pages_depend_on_much():
+    assert len(DEPENDS) > 50
+    assert {name for _, name in DEPENDS} == set(SABOTAGE)
+    for path in NOTEBOOKS:
+        assert {(path.stem, name) for name in unmoved(path)} <= set(DEPENDS)
+
+
+@pytest.mark.parametrize("page", ["layer_norm_cnn"])
+def test_a_setup_alone_does_no_harm(page):
+    assert execute(page, "") is None
+
+
+def test_a_setup_that_fails_by_itself_proves_nothing():
+    sabotage = "def sabotaged(*args): return 1 / 0\npatch('normalize', sabotaged)"
+    assert execute("index", sabotage).own

@@ -1,8 +1,11 @@
 """Pages that may store nothing in the browser: all works, and is forgotten with the page."""
 
+from pathlib import Path
+
 import pytest
 
-from helpers import PAGES, PAPER, READINGS
+from helpers import PAGES, PAPER
+from tensors import reading, shown_tensors
 
 # What a look at the storage gives.
 STORAGE = """for (const name of ["localStorage", "sessionStorage"])
@@ -11,7 +14,7 @@ LOOKS = {"an error": 'throw new DOMException("no", "SecurityError");', "nothing"
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_a_page_without_storage(look, book, visit):
+def test_a_page_without_storage(look, executions, book, visit):
     script = STORAGE.format(LOOKS[look])
     opened = visit(book / f"{PAGES[0]}.html", color_scheme="dark", script=script)
     page = opened.page
@@ -20,10 +23,10 @@ def test_a_page_without_storage(look, book, visit):
     for theme in ("light", "dark", "dark"):  # the last is the reader's system's
         page.locator(".theme-switch").click()
         assert page.evaluate(paper) == PAPER[theme]
-    reading, cell = READINGS["index"]
+    cell, line = reading(shown_tensors(executions[Path(PAGES[0]).stem])[0])
     widget = page.locator(".nb-widget .ss").first
     widget.locator("[role=gridcell]").nth(cell).hover()
-    widget.get_by_text(reading, exact=True).wait_for()
+    widget.get_by_text(line, exact=True).wait_for()
     page.locator("button.copybtn").first.wait_for(state="attached")  # by one of the last scripts
     assert opened.console == []
 

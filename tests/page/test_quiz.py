@@ -3,22 +3,9 @@ import re
 import nbformat
 import pytest
 
-from helpers import NOTEBOOKS
+from helpers import CHAPTERS, NOTEBOOKS
 from normbook.page.quiz import Quiz, right, wrong
-
-OTHERS = ("index", "errata", "symptoms", "exercises", "formula_sheet")  # no chapters
-
-# What is done with a page's last tensor, step by step, until its task is fulfilled by the last
-# step: an axis is ticked, a layer is chosen, or a cell, by its number, gets a value.
-PLAYED = {
-    "motivation": ((7, "90"), "LayerNorm"),
-    "batch_norm": ((0, "3"), (5, "3")),
-    "layer_norm_cnn": ("c channel",),
-    "layer_norm_nlp": ("t token",),
-    "rnn": ((13, "9"), (12, "9")),
-    "transformer": ((9, "4"), "LayerNorm per token"),
-    "which_norm": ("n sample", "t token", "d feature"),
-}
+from tensors import WITH_TASK, play, shown_tensors
 
 QUIZ = Quiz(
     (
@@ -83,9 +70,10 @@ def test_by_keyboard(visit, tmp_path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_every_chapter_has_questions(path):
+    """And so has every other page that tells its readers to check themselves."""
     cells = {cell.id: cell.source for cell in nbformat.read(path, 4).cells}
     sources = [source for name, source in cells.items() if name.endswith("-quiz-questions")]
-    if path.stem not in OTHERS:
+    if path.stem in CHAPTERS or "## Check yourself" in "\n".join(cells.values()):
         (source,) = sources
         assert 4 <= len(re.findall(r"^\s+right\(", source, re.MULTILINE)) <= 6
 
@@ -109,30 +97,32 @@ def test_in_the_book(book, visit):
     assert page.evaluate("document.querySelector(':target') !== null")
 
 
-def test_every_task_is_played():
-    tasks = {
-        path.stem
-        for path in NOTEBOOKS
-        for cell in nbformat.read(path, 4).cells
-        if cell.id.endswith("-quiz-play-widget")
+@pytest.mark.parametrize("name", WITH_TASK)
+def test_tasks_are_fulfilled(name, executions, book, visit):
+    page = visit(book / "chapters" / f"{name}.html").page
+    tensors = [tensor for tensor in shown_tensors(executions[name]) if tensor.state["goal"]]
+    assert tensors
+    for i, tensor in enumerate(tensors):
+        shown = page.locator(".ss", has=page.locator(".ss-task")).nth(i)
+        done = shown.locator(".ss-task", has_text="That’s it.")
+        for action, target, *typed in play(tensor):
+            done.wait_for(state="hidden")
+            if action == "tick":
+                shown.get_by_role("checkbox", name=re.compile(rf"^{target}\b")).click()
+            elif action == "choose":
+                layers = shown.get_by_role("group", name=tensor.state["words"]["layer"])
+                layers.get_by_role("button").nth(target).click()
+            else:
+                shown.locator("[role=gridcell]").nth(target).focus()
+                page.keyboard.type(str(*typed))
+                page.keyboard.press("Enter")
+        done.wait_for()
+
+
+def test_every_task_is_looked_for(executions):
+    shown = {
+        name
+        for name, execution in executions.items()
+        if any(tensor.state["goal"] for tensor in shown_tensors(execution))
     }
-    assert tasks == set(PLAYED)
-
-
-@pytest.mark.parametrize("chapter", PLAYED)
-def test_tasks_are_fulfilled(chapter, book, visit):
-    page = visit(book / "chapters" / f"{chapter}.html").page
-    tensor = page.locator(".ss", has=page.locator(".ss-task"))
-    done = tensor.locator(".ss-task", has_text="That’s it.")
-    for step in PLAYED[chapter]:
-        done.wait_for(state="hidden")
-        if isinstance(step, tuple):
-            cell, value = step
-            tensor.locator("[role=gridcell]").nth(cell).focus()
-            page.keyboard.type(value)
-            page.keyboard.press("Enter")
-        elif tensor.get_by_role("checkbox", name=step).count():
-            tensor.get_by_role("checkbox", name=step).click()
-        else:
-            tensor.get_by_role("button", name=step).click()
-    done.wait_for()
+    assert shown == set(WITH_TASK)

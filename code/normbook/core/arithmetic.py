@@ -6,6 +6,19 @@ is a boolean mask that does so too, or None: where it is False, a cell takes par
 
 The code is the same for numpy arrays and torch tensors, and autograd can follow all of it, the
 backward pass included.
+
+Examples
+--------
+>>> from normbook.core.scheme import LAYER_NORM
+>>> x = np.array([[1.0, 2, 6]])
+>>> mean, var, m, centered = moments(x, LAYER_NORM)
+>>> mean.item(), var.item(), m
+(3.0, 4.666666666666667, 3)
+>>> scale_and_shift(centered, var, None, None, eps=0.0).round(4)
+array([[-0.9258, -0.4629,  1.3887]])
+>>> dx, dgamma, dbeta = gradients(np.array([[1.0, 0, 0]]), centered, var, m, None, 0.0, LAYER_NORM)
+>>> dx.round(4)
+array([[ 0.1763, -0.2204,  0.0441]])
 """
 
 import math

@@ -2,6 +2,13 @@
 
 Whatever the norm, the convolutions and linear layers are the same and, from the same seed, begin
 with the same weights.
+
+Examples
+--------
+>>> values_per_statistic(cnn("batch", strides=(2, 2)), batch_size=8)
+[128, 32]
+>>> values_per_statistic(mlp("layer"), batch_size=8)
+[64, 64]
 """
 
 import copy

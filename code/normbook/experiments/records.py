@@ -30,7 +30,14 @@ FIRST_LOSS = 1e-4  # how far off the mean loss of the first steps may be on anot
 
 
 class RecordsError(RuntimeError):
-    """There are no complete records of the code as it is; the message has the command to run."""
+    """There are no complete records of the code as it is; the message has the command to run.
+
+    Examples
+    --------
+    >>> Experiment("normbook.experiments.warm_up", Path("empty")).records()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    normbook.experiments.records.RecordsError: The experiment warm_up was not run yet. Run: ...
+    """
 
 
 def records(name: str) -> list[dict]:
@@ -40,6 +47,12 @@ def records(name: str) -> list[dict]:
     ------
     RecordsError
         the experiment was not run, or not with the code as it is.
+
+    Examples
+    --------
+    >>> rows = records("mlp_layer_norm")
+    >>> sorted({row["norm"] for row in rows})
+    ['batch', 'layer', 'layer, no γ and β', 'none', 'rms']
     """
     return Experiment(f"normbook.experiments.{name}").records()
 
@@ -49,6 +62,12 @@ class Experiment:
     """An experiment by the name of its module, and the folder that keeps its records.
 
     `source` are the data, for those whose module lists it in ``SOURCES``.
+
+    Examples
+    --------
+    >>> experiment = Experiment("normbook.experiments.mlp_layer_norm")
+    >>> experiment.name, experiment.records() == records("mlp_layer_norm")
+    ('mlp_layer_norm', True)
     """
 
     module: str
