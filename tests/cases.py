@@ -10,6 +10,25 @@ from normbook.core import scheme as schemes
 from normbook.core.scheme import Scheme
 
 
+# By constant: name, cells, and the axes that index statistics, running statistics, gamma and beta.
+TABLE = {
+    "BATCH_NORM_1D": ("BatchNorm1d", "n d", "d", "d", "d"),
+    "BATCH_NORM_1D_LENGTH": ("BatchNorm1d", "n d l", "d", "d", "d"),
+    "BATCH_NORM_2D": ("BatchNorm2d", "n c h w", "c", "c", "c"),
+    "BATCH_NORM_PER_STEP": ("BatchNorm per time step", "n t d", "t d", "t d", "t d"),
+    "BATCH_NORM_POOLED": ("BatchNorm pooled over time", "n t d", "d", "d", "d"),
+    "BATCH_NORM_SEQUENCE_AS_CHANNEL": ("BatchNorm1d, sequence as channel", "n t d", "t", "t", "t"),
+    "LAYER_NORM": ("LayerNorm", "n d", "n", "", "d"),
+    "LAYER_NORM_CHW": ("LayerNorm over C, H, W", "n c h w", "n", "", "c h w"),
+    "LAYER_NORM_CHANNELS": ("LayerNorm over channels", "n c h w", "n h w", "", "c"),
+    "GROUP_NORM": ("GroupNorm", "n (g k) h w", "n g", "", "(g k)"),
+    "GROUP_NORM_1": ("GroupNorm(1)", "n c h w", "n", "", "c"),
+    "INSTANCE_NORM_2D": ("InstanceNorm2d", "n c h w", "n c", "c", "c"),
+    "LAYER_NORM_TOKEN": ("LayerNorm per token", "n t d", "n t", "", "d"),
+    "RMS_NORM": ("RMSNorm", "n t d", "n t", "", "d"),
+}
+
+
 @dataclass(frozen=True)
 class Case:
     """A layer, the length of each of its axes, and PyTorch's function for it."""

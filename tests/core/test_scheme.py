@@ -10,28 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from cases import CASES, letters, number_cells, shape_of, spread, tensors
+from cases import CASES, TABLE, letters, number_cells, shape_of, spread, tensors
 from normbook.core import scheme as schemes
 from normbook.core.normalize import normalize
 from normbook.core.scheme import LAYERS, MORE_LAYERS, Scheme, axes_of
 
-# constant: name, cells, statistics indexed by, running statistics, gamma and beta
-TABLE = {
-    "BATCH_NORM_1D": ("BatchNorm1d", "n d", "d", "d", "d"),
-    "BATCH_NORM_1D_LENGTH": ("BatchNorm1d", "n d l", "d", "d", "d"),
-    "BATCH_NORM_2D": ("BatchNorm2d", "n c h w", "c", "c", "c"),
-    "BATCH_NORM_PER_STEP": ("BatchNorm per time step", "n t d", "t d", "t d", "t d"),
-    "BATCH_NORM_POOLED": ("BatchNorm pooled over time", "n t d", "d", "d", "d"),
-    "BATCH_NORM_SEQUENCE_AS_CHANNEL": ("BatchNorm1d, sequence as channel", "n t d", "t", "t", "t"),
-    "LAYER_NORM": ("LayerNorm", "n d", "n", "", "d"),
-    "LAYER_NORM_CHW": ("LayerNorm over C, H, W", "n c h w", "n", "", "c h w"),
-    "LAYER_NORM_CHANNELS": ("LayerNorm over channels", "n c h w", "n h w", "", "c"),
-    "GROUP_NORM": ("GroupNorm", "n (g k) h w", "n g", "", "(g k)"),
-    "GROUP_NORM_1": ("GroupNorm(1)", "n c h w", "n", "", "c"),
-    "INSTANCE_NORM_2D": ("InstanceNorm2d", "n c h w", "n c", "c", "c"),
-    "LAYER_NORM_TOKEN": ("LayerNorm per token", "n t d", "n t", "", "d"),
-    "RMS_NORM": ("RMSNorm", "n t d", "n t", "", "d"),
-}
 ragged = ("BATCH_NORM_PER_STEP", "BATCH_NORM_POOLED", "BATCH_NORM_SEQUENCE_AS_CHANNEL")
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
