@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from normbook.core import scheme as schemes
 from normbook.core.scheme import Scheme
 
-
 # By constant: name, cells, and the axes that index statistics, running statistics, gamma and beta.
 TABLE = {
     "BATCH_NORM_1D": ("BatchNorm1d", "n d", "d", "d", "d"),

@@ -62,7 +62,8 @@ def test_the_guides_name_the_pinned_torch():
 
 
 def test_the_workflows_are_valid():
-    result = run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS)
+    command = [sys.executable, "-m", "check_jsonschema"]
+    result = run(*command, "--builtin-schema", "vendor.github-workflows", *WORKFLOWS)
     assert result.returncode == 0, result.stdout
 
 
