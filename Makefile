@@ -1,5 +1,6 @@
 # The two commands are `make book` and `make test`; `make help` lists the others. Each first makes
-# a virtual environment with the pinned requirements in .venv, once.
+# a virtual environment with the pinned requirements in .venv, once. With LOCKED=1, these and all
+# that they require are the very files whose hashes are in requirements.lock.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -8,11 +9,33 @@ BIN := $(VENV)/$(SCRIPTS)
 PORT ?= 8000
 DIR ?= chapters
 
+# The build of PyTorch: a value of uv's --torch-backend; with auto, uv looks for a GPU.
+TORCH_BACKEND ?= cpu
 TORCH ?= $(shell sed -n 's/^torch==//p' requirements.txt)
+UV := $(shell grep '^uv==' requirements.txt)
+
+# uv shows how far it is, and takes seconds where pip takes minutes. But it doesn't read pip's
+# configuration: where that alone leads to packages, to a mirror of PyPI say, pip installs them.
+UV_INSTALL = $(BIN)/uv pip install --python $(BIN)/python
+PIP_INSTALL = $(BIN)/python -m pip install --no-compile
+install = $(UV_INSTALL) $(1) || $(PIP_INSTALL) $(1)
+
+# On Linux, PyPI's PyTorch brings gigabytes of CUDA. So PyTorch's own index is asked first; where it
+# can't be reached within seconds, pip takes PyPI's, or what its configuration has instead. The
+# first line finds uv installed, without a network: all that it does is refuse an unknown backend.
+define install_torch
+$(UV_INSTALL) --quiet --torch-backend=$(TORCH_BACKEND) uv
+@if UV_HTTP_TIMEOUT=5 UV_HTTP_RETRIES=0 \
+  $(UV_INSTALL) --quiet --dry-run --no-deps --torch-backend=$(TORCH_BACKEND) torch; \
+then set -x; $(UV_INSTALL) --torch-backend=$(TORCH_BACKEND) $(1) torch$(addprefix ==,$(TORCH)); \
+else echo "PyTorch's own index didn't help, so pip takes PyTorch from where it takes packages."; \
+  set -x; $(PIP_INSTALL) $(1) torch$(addprefix ==,$(TORCH)); fi
+endef
 
 # A file's tests share what they need, such as a server: they stay in one process.
 PYTEST = $(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
+BUILD = $(BIN)/jupyter-book build . --all -W -n --keep-going
 LINKS := _build/links
 INSTALLED := $(VENV)/.book-installed
 TEST_INSTALLED := $(VENV)/.test-installed
@@ -25,7 +48,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
 
 book: $(INSTALLED) ## run the notebooks and build the book, without a warning
-	$(BIN)/jupyter-book build . --all -W -n --keep-going
+	$(BUILD)
 	@echo "Open _build/html/index.html in a browser, or run: make serve"
 
 pdf: $(TEST_INSTALLED) book ## print the book to _build/book.pdf; SOLUTIONS=1 unfolds solutions
@@ -57,19 +80,20 @@ bench: $(TEST_INSTALLED) ## measure the layers, the build, a widget and a page, 
 	$(BIN)/python tests/bench.py
 
 test-oldest: ## run the quick tests with the lowest versions that pyproject.toml allows
-test-newest: ## run them with the newest there are; of PyTorch with TORCH=2.14.0, for example
+test-newest: ## run them and build the book with the newest versions, of Jupyter Book with its last 1.x
 test-oldest: RESOLUTION := lowest-direct
 test-newest: RESOLUTION := highest
+test-newest: UNPIN := s/^jupyter-book==.*/jupyter-book<2/; s/==[^;]*//
+test-newest: TORCH :=
 test-oldest test-newest: BIN = .venv-$*/$(SCRIPTS)
 test-oldest test-newest: test-%:
 	$(PYTHON) -m venv --clear .venv-$*
-	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/python -m pip install --quiet --no-deps torch==$(TORCH)
-	sed -n '/^# The book/,$$p' requirements.txt >.venv-$*/book.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --resolution $(RESOLUTION) \
-	  -e ".[test]" -r .venv-$*/book.txt
-	$(BIN)/uv pip list --quiet --python $(BIN)/python
+	$(BIN)/python -m pip install --quiet $(UV)
+	$(call install_torch,--no-deps)
+	sed -n '/^# The book/,$$ { $(UNPIN); p; }' requirements.txt >.venv-$*/book.txt
+	$(UV_INSTALL) --resolution $(RESOLUTION) -e ".[test]" -r .venv-$*/book.txt
 	$(PYTEST) -m "not slow"
+	$(if $(UNPIN),$(BUILD) --path-output _build/newest)
 
 lock: $(TOOLS) ## write requirements.lock anew, after an edit of what it is made from
 	$(TOOLS)/uv pip compile --config-file lock.toml --quiet --universal --python-version 3.11 \
@@ -84,7 +108,7 @@ audit: $(TOOLS) ## look up known vulnerabilities of the requirements; takes a ne
 	done
 
 mutants: $(TEST_INSTALLED) ## change the arithmetic in many ways: do its tests notice? (an hour)
-	$(BIN)/python -m pip install --quiet mutmut==3.8.1
+	$(call install,--quiet mutmut==3.8.1)
 	mkdir -p _build/mutants/src
 	cp -r tests pyproject.toml _build/mutants
 	cp -r code/normbook _build/mutants/src
@@ -97,13 +121,16 @@ clean: ## remove what was built; .venv stays
 $(INSTALLED): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "The book needs Python 3.11 or newer. Name one: make book PYTHON=python3.12")'
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -r requirements.txt
+	$(BIN)/python -m pip install $(UV)
+	$(call install_torch)
+	$(if $(LOCKED),$(call install,--no-deps --require-hashes -r requirements.lock))
+	$(call install,-r requirements.txt)
 	@touch $@
 
 $(TOOLS):
 	$(PYTHON) -m venv .venv-tools
-	$(TOOLS)/python -m pip install --quiet uv pip-audit
+	$(TOOLS)/python -m pip install --quiet $(UV) pip-audit
 
 $(TEST_INSTALLED): $(INSTALLED)
-	$(BIN)/python -m pip install -e ".[test]"
+	$(call install,-e ".[test]")
 	@touch $@

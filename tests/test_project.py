@@ -12,6 +12,8 @@ import pytest
 from helpers import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf8"))["project"]
+GUIDES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 def run(*command):
@@ -44,18 +46,27 @@ def test_importing_the_package_loads_nothing_large():
     assert run(sys.executable, "-c", script).stdout.strip() == "set()"
 
 
-def test_commands_of_the_readme_exist():
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf8"), re.MULTILINE))
-    named = set(
-        re.findall(r"^make (\w+)|`make (\w+)", (ROOT / "README.md").read_text("utf8"), re.M)
-    )
-    assert {"book", "test"} <= {block or inline for block, inline in named} <= targets
+def test_commands_that_are_named_exist():
+    makefile = (ROOT / "Makefile").read_text("utf8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    for file in GUIDES:
+        named = set(re.findall(r"(?:^|`)make ([a-z-]+)", file.read_text("utf8"), re.MULTILINE))
+        assert {"book", "test"} <= named <= targets, file
+    for file in WORKFLOWS:
+        named = set(re.findall(r"run: make ([a-z-]+)", file.read_text("utf8")))
+        assert named and named <= targets, file
 
 
-def test_readme_names_the_pinned_torch():
+def test_the_guides_name_the_pinned_torch():
     (pinned,) = re.findall(r"^torch==\S+", (ROOT / "requirements.txt").read_text("utf8"), re.M)
-    named = re.findall(r"torch==[\d.]+\d", (ROOT / "README.md").read_text("utf8"))
-    assert set(named) == {pinned}
+    texts = [file.read_text("utf8") for file in GUIDES]
+    assert set(re.findall(r"torch==[\d.]+\d", "".join(texts))) == {pinned}
+
+
+def test_the_workflows_are_valid():
+    command = [sys.executable, "-m", "check_jsonschema"]
+    result = run(*command, "--builtin-schema", "vendor.github-workflows", *WORKFLOWS)
+    assert result.returncode == 0, result.stdout
 
 
 def test_every_requirement_is_pinned():
@@ -79,7 +90,9 @@ def test_the_lock_has_every_pinned_requirement_with_its_hash():
 
 def test_the_workflow_tests_the_lowest_torch_and_python_promised():
     workflow = (ROOT / ".github" / "workflows" / "book.yml").read_text("utf8")
-    python, torch = re.search(r'test-oldest, python: "(\S+)", torch: (\S+)', workflow).groups()
+    python, torch = re.search(
+        r'python-version: "([\d.]+)"\s+- run: make test-oldest TORCH=(\S+)', workflow
+    ).groups()
     assert f">={python}" == PROJECT["requires-python"]
     (lowest,) = [line for line in PROJECT["dependencies"] if line.startswith("torch")]
     assert lowest == f"torch>={torch.removesuffix('.0')}"

@@ -1,4 +1,4 @@
-"""The whole book under a strict Content-Security-Policy: the one that README.md names."""
+"""The whole book under a strict Content-Security-Policy: the one that CONTRIBUTING.md names."""
 
 import re
 import threading
@@ -11,7 +11,7 @@ from helpers import PAGES, ROOT, open_page, wait_for_widgets
 from tensors import WITH_TENSOR, reading, shown_tensors
 
 HEADER = "Content-Security-Policy"
-POLICY = re.search(rf"{HEADER}: (.+)", (ROOT / "README.md").read_text(encoding="utf8"))[1]
+POLICY = re.search(rf"{HEADER}: (.+)", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf8"))[1]
 
 # What each page is to report of itself.
 WATCH = """

@@ -1,7 +1,6 @@
 """What the layers are tried on: the worked examples of the sources, digits, text."""
 
 from normbook.data.dataset import Dataset
-from normbook.data.download import DownloadError
 from normbook.data.examples import (
     CONV_OUTPUT,
     FEATURE_MAPS,
@@ -17,6 +16,7 @@ from normbook.data.examples import (
     RecurrentExample,
 )
 from normbook.data.load import load
+from normbook.data.mnist import DownloadError
 from normbook.data.text import topics
 
 __all__ = [

@@ -9,30 +9,33 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
+import pooch
 
 from normbook.data.dataset import Dataset
-from normbook.data.download import DownloadError, RemoteFile, download
 
 # The first is the one that PyTorch's torchvision takes.
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
-# fmt: off
 # ruff: noqa: E501
-FILES = (  # images and labels of the training part, then of the test part
-    RemoteFile("train-images-idx3-ubyte.gz", 9_912_422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
-    RemoteFile("train-labels-idx1-ubyte.gz", 28_881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
-    RemoteFile("t10k-images-idx3-ubyte.gz", 1_648_877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
-    RemoteFile("t10k-labels-idx1-ubyte.gz", 4_542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
-)
-# fmt: on
+# Images and labels of the training part, then of the test part: their SHA-256.
+FILES = {
+    "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+    "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+    "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+    "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+}
 PROVENANCE = (
     "MNIST, by Y. LeCun, C. Cortes and C. Burges: 70,000 digits written by employees of the US "
     "Census Bureau and by high-school students, 28 × 28 pixels. The last 10,000 are its test part."
 )
 
 _IDX_TYPES = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
+
+
+class DownloadError(OSError):
+    """A file is missing and could not be had; the message tells what was tried."""
 
 
 def load_mnist(folder: str | Path | None = None) -> Dataset:
@@ -48,22 +51,29 @@ def load_mnist(folder: str | Path | None = None) -> Dataset:
     ValueError
         a file is damaged, or the four don't belong together.
     """
-    if folder is None:
-        from platformdirs import user_cache_path
-
-        folder = user_cache_path("normbook", appauthor=False) / "mnist"
-    folder = Path(folder)
-    try:
-        paths = [download(file, folder, MIRRORS) for file in FILES]
-    except DownloadError as error:
-        raise DownloadError(
-            f"{error}\nWithout a network: put the four files of MNIST there by hand, or use "
-            'load("digits"), which comes with the package.'
-        ) from None
+    folder = pooch.os_cache("normbook") / "mnist" if folder is None else Path(folder)
+    paths = [_fetch(name, folder) for name in FILES]
     images, labels = (
         np.concatenate([read_idx(path) for path in paths[part::2]]) for part in (0, 1)
     )
     return Dataset(images.astype(np.float32) / 255, labels.astype(np.int64), "mnist", PROVENANCE)
+
+
+def _fetch(name, folder):
+    """The path of a file of MNIST, which is downloaded unless it is there, unharmed."""
+    # As it is published: a server that may call it encoded has it unpacked on the way.
+    get = pooch.HTTPDownloader(progressbar=True, headers={"Accept-Encoding": "identity"})
+    problems = []
+    for mirror in MIRRORS:
+        try:
+            return pooch.retrieve(mirror + name, f"sha256:{FILES[name]}", name, folder, None, get)
+        except (OSError, ValueError) as error:  # no connection; a wrong checksum
+            problems.append(f"{mirror}{name}: {error}")
+    raise DownloadError(
+        "\n".join([f"{name} is not in {folder} and could not be downloaded:", *problems])
+        + "\nWithout a network: put the four files of MNIST there by hand, or use "
+        'load("digits"), which comes with the package.'
+    )
 
 
 def read_idx(path: str | Path) -> np.ndarray:

@@ -39,9 +39,9 @@ def main() -> int:
         parser.error(f"--jobs is {options.jobs}; expected at least 1")
     folder = FOLDER
     if options.source != "digits":
-        from platformdirs import user_cache_path
+        import pooch
 
-        folder = user_cache_path("normbook", appauthor=False) / "records" / options.source
+        folder = pooch.os_cache("normbook") / "records" / options.source
         names = [name for name in names if options.source in _sources(name)]
         if not names:
             parser.error(f"no experiment that you named takes {options.source}")
