@@ -64,20 +64,20 @@ def versions_table(requirements: Path) -> str:
     return "\n".join(["| software | version |", "|---|---|", *(f"| {n} | {v} |" for n, v in rows)])
 
 
-class NotebooksTable(SphinxDirective):
-    def run(self):
-        self.env.note_reread()  # as it may look different after each build
-        return self.parse_text_to_nodes(notebooks_table(self.env.app.executions.values()))
+def table(make):
+    class Table(SphinxDirective):
+        def run(self):
+            self.env.note_reread()  # as it may look different after each build
+            return self.parse_text_to_nodes(make(self.env.app))
 
-
-class VersionsTable(SphinxDirective):
-    def run(self):
-        self.env.note_reread()
-        return self.parse_text_to_nodes(versions_table(Path(self.env.srcdir, "requirements.txt")))
+    return Table
 
 
 def setup(app):
     # After sphinx-external-toc has read the table of contents, at 900.
     app.connect("config-inited", execute_ahead, priority=950)
-    app.add_directive("notebooks-table", NotebooksTable)
-    app.add_directive("versions-table", VersionsTable)
+    requirements = Path(app.srcdir, "requirements.txt")
+    app.add_directive(
+        "notebooks-table", table(lambda app: notebooks_table(app.executions.values()))
+    )
+    app.add_directive("versions-table", table(lambda app: versions_table(requirements)))

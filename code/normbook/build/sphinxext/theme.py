@@ -23,7 +23,6 @@ def describe(doctree: nodes.document) -> str:
 def prepare_page(app, pagename, templatename, context, doctree):
     search = f"Search the book “{app.config.html_title}”."
     context["description"] = describe(doctree) if doctree else search
-    context["author"] = app.config.author
     for script in context["script_files"]:
         if script.filename not in (None, SCRIPT):
             script.attributes.setdefault("defer", "defer")

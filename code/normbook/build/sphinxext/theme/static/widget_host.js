@@ -140,7 +140,8 @@
   }
 
   async function render(model, el, signal) {
-    const direction = BOXES[model.state._model_name];
+    const { _model_name } = model.state;
+    const direction = BOXES[_model_name];
     if (direction) return renderBox(model, el, signal, direction);
     const { widget } = await model.ready;
     const host = createHost(signal);
