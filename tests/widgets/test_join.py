@@ -1,11 +1,14 @@
 """The modules of a front end, joined into one."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from py_mini_racer import MiniRacer
 
 import normbook.widgets
+from normbook.build.sphinxext.minify import minify
+from normbook.build.sphinxext.widgets import _refresh_code
 from normbook.widgets import SharedStatistics
 from normbook.widgets.join import join
 
@@ -79,3 +82,13 @@ def test_the_front_end_is_joined_from_all_of_its_modules():
     assert sorted(SharedStatistics._esm.files) == sorted(FRONT.glob("*.js"))
     assert SharedStatistics._esm == join(FRONT / "stage.js")
     assert SharedStatistics([[1, 2]]).get_state()["_esm"] == SharedStatistics._esm
+
+
+def test_a_page_gets_the_joined_code_and_depends_on_its_files():
+    noted = []
+    env = SimpleNamespace(docname="page", note_dependency=noted.append)
+    name = f"{SharedStatistics.__module__}.{SharedStatistics.__name__}"
+    state = {"_anywidget_id": name, "_esm": "as it was", "_css": "as it was"}
+    _refresh_code(state, env)
+    assert state["_esm"] == minify(SharedStatistics._esm, "js")
+    assert {str(file) for file in FRONT.glob("*.js")} < set(noted)
