@@ -77,7 +77,5 @@ def setup(app):
     # After sphinx-external-toc has read the table of contents, at 900.
     app.connect("config-inited", execute_ahead, priority=950)
     requirements = Path(app.srcdir, "requirements.txt")
-    app.add_directive(
-        "notebooks-table", table(lambda app: notebooks_table(app.executions.values()))
-    )
-    app.add_directive("versions-table", table(lambda app: versions_table(requirements)))
+    app.add_directive("notebooks-table", table(lambda a: notebooks_table(a.executions.values())))
+    app.add_directive("versions-table", table(lambda _: versions_table(requirements)))

@@ -31,10 +31,8 @@ logger = logging.getLogger(__name__)
 
 CODE = {"_esm": "js", "_css": "css"}  # where a widget's state has code, and which
 PICTURES = ("text/html", "image/svg+xml", "image/png")  # the first that there is will do
-RUN_BY_HOST = {
-    "AnyModel", "BoxModel", "HBoxModel", "VBoxModel", "LayoutModel",
-    "LinkModel", "DirectionalLinkModel",
-}  # fmt: skip
+KINDS = ("Any", "Box", "HBox", "VBox", "Layout", "Link", "DirectionalLink")
+RUN_BY_HOST = {f"{kind}Model" for kind in KINDS}
 
 
 def prepare_page(app, doctree):
