@@ -107,7 +107,7 @@ def test_what_runs_the_widgets_is_light(page, book):
     host = (book / "_static" / "widget_host.js").read_bytes()
     tags = parse(book / f"{page}.html").select('script[type$="widget-state+json"]')
     code = "".join(code for tag in tags for code in json.loads(tag.string)["code"])
-    assert len(gzip.compress(host, 9)) + len(gzip.compress(code.encode(), 9)) <= 23 * 1024
+    assert len(gzip.compress(host, 9)) + len(gzip.compress(code.encode(), 9)) <= 22 * 1024
 
 
 @pages
