@@ -40,7 +40,7 @@ def outputs(text):
     comparison = Comparison(text, text, text, 10, 5, 4, 0.1, -0.7, 0.9, text)
     with plt.rc_context(STYLE):
         fig, ax = plt.subplots()
-        strip_plot(ax, [(text, text, [1, 2])])
+        strip_plot(ax, [("a", text, [1, 2])])
         ax.set(title=text, xlabel=text, ylabel=text)
         ax.legend()
 

@@ -33,7 +33,7 @@ _STYLE = """
 .nb-panel text { fill: currentColor; font-family: ui-monospace, Menlo, Consolas, monospace;
   text-anchor: middle; dominant-baseline: central }
 .nb-panel .nb-label { font: 13px system-ui, sans-serif; text-anchor: start }
-.nb-plot text { font-family: system-ui, sans-serif; dominant-baseline: auto }
+.nb-plot text { font-family: system-ui, sans-serif; text-anchor: start; dominant-baseline: auto }
 .nb-legend { display: flex; flex-wrap: wrap; gap: .2em 1em; width: 0; min-width: 100%;
   list-style: none; margin: .5em 0 0; padding: 0; font-size: .83em }
 .nb-legend li { display: inline-flex; gap: .4em; align-items: center; margin: 0 }
