@@ -179,17 +179,13 @@ def test_pictures_stand_in_on_paper(name, book, visit):
 
 def test_paper_is_light(book, visit):
     page = visit(book / f"{PAGES[0]}.html", color_scheme="dark").page
-    page.evaluate(
-        """addEventListener("beforeprint", () => {
-            const { color, backgroundColor } = getComputedStyle(document.body);
-            window.printed = [color, backgroundColor];
-        })"""
-    )
-    page.pdf()
-    color, background = page.evaluate("printed")
+    page.locator(".theme-switch").click(click_count=2)  # light, dark: as if it had been chosen
+    look = "['color', 'backgroundColor'].map((name) => getComputedStyle(document.body)[name])"
+    assert page.evaluate(look)[1] == PAPER["dark"]
+    page.emulate_media(media="print", color_scheme="dark")
+    color, background = page.evaluate(look)
     assert background == PAPER["light"]
     assert sum(map(int, re.findall(r"\d+", color))) < 3 * 64
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == PAPER["dark"]
 
 
 @pytest.mark.parametrize("name", ["rnn", "formula_sheet", "symptoms"])

@@ -31,7 +31,7 @@ from normbook.core.scheme import (
 from normbook.data.examples import RAGGED, RAGGED_LENGTHS, THREE_SCALES
 from normbook.widgets import Explorer, SharedStatistics
 
-HOST = Path(normbook.build.sphinxext.__file__).parent / "static" / "widget_host.js"
+HOST = Path(normbook.build.sphinxext.__file__).parent / "theme/static/widget_host.js"
 PAYLOAD = '</script><!--<script>pwned=1</script><svg onload="pwned=1"><img src=x onerror="pwned=1">'
 # JSON has no NaN; Jupyter writes the word.
 JUNK = [

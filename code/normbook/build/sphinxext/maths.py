@@ -7,7 +7,7 @@ MathML. ``maths.css`` has the rules of the glyphs that the book uses, and the fo
 
 import json
 import re
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -124,19 +124,15 @@ def add_style_sheet(app, env):
     app.config.html_static_path.append(str(folder))
 
 
-def visit_math(translator, node, tag="span", **attributes):
+def visit_math(translator, node, tag="span"):
     content = node.get("typeset") or translator.encode(node.astext())
-    start = translator.starttag(node, tag, "", CLASS="math notranslate", **attributes)
+    start = translator.starttag(node, tag, "", CLASS="math notranslate")
     translator.body.append(f"{start}{content}</{tag}>")
     raise nodes.SkipNode
 
 
-def visit_math_block(translator, node):
-    visit_math(translator, node, "div")
-
-
 def setup(app):
-    app.add_html_math_renderer("ahead", (visit_math, None), (visit_math_block, None))
+    app.add_html_math_renderer("ahead", (visit_math, None), (partial(visit_math, tag="div"), None))
     app.add_css_file("maths.css")
     app.connect("doctree-read", typeset_formulas)
     app.connect("env-updated", add_style_sheet)

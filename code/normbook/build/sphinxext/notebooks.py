@@ -1,7 +1,6 @@
 """The notebooks run before Sphinx reads them; how long that took, and with what, as tables."""
 
 import platform
-from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import quote
@@ -36,7 +35,7 @@ def execute_ahead(app, config):
             logger.warning(execution.error, type="normbook", subtype="execute")
 
 
-def notebooks_table(executions: Iterable[Execution]) -> str:
+def notebooks_table(executions: list[Execution]) -> str:
     """The runs as a table in Markdown; a link without a text gets the title of its page."""
     executions = list(executions)
     # What MyST leaves as it is in an address must be so; all else stays text.
@@ -77,5 +76,5 @@ def setup(app):
     # After sphinx-external-toc has read the table of contents, at 900.
     app.connect("config-inited", execute_ahead, priority=950)
     requirements = Path(app.srcdir, "requirements.txt")
-    app.add_directive("notebooks-table", table(lambda a: notebooks_table(a.executions.values())))
+    app.add_directive("notebooks-table", table(lambda a: notebooks_table([*a.executions.values()])))
     app.add_directive("versions-table", table(lambda _: versions_table(requirements)))

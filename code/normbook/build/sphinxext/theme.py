@@ -4,6 +4,7 @@ from pathlib import Path
 from textwrap import shorten
 
 from docutils import nodes
+from markupsafe import escape
 from sphinx.errors import ExtensionError
 
 FOLDER = Path(__file__).with_name("theme")
@@ -21,8 +22,7 @@ def describe(doctree: nodes.document) -> str:
 
 
 def prepare_page(app, pagename, templatename, context, doctree):
-    search = f"Search the book “{app.config.html_title}”."
-    context["description"] = describe(doctree) if doctree else search
+    context["description"] = describe(doctree) if doctree else f"Search {app.config.html_title}."
     for script in context["script_files"]:
         if script.filename not in (None, SCRIPT):
             script.attributes.setdefault("defer", "defer")
@@ -43,9 +43,18 @@ def box_tables(app, doctree, docname):
         table.replace_self(nodes.container("", table.deepcopy(), classes=["table-box"]))
 
 
+def write_start(app, exception):
+    """Write the ``index.html`` that leads to the first page, whatever the name of its file."""
+    if not exception and app.builder.name == "html" and app.config.root_doc != "index":
+        address = escape(app.builder.get_target_uri(app.config.root_doc))
+        text = f'<meta http-equiv="Refresh" content="0; url={address}" />\n'
+        Path(app.outdir, "index.html").write_text(text, encoding="utf8")
+
+
 def setup(app):
     app.add_html_theme("normbook", FOLDER)
     app.add_js_file("theme.js", priority=1)
     app.config.html_search_scorer = str(FOLDER / "search_scorer.js")
     app.connect("html-page-context", prepare_page)
     app.connect("doctree-resolved", box_tables)
+    app.connect("build-finished", write_start)

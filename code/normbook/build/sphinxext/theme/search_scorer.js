@@ -18,4 +18,6 @@ var Scorer = {
   term: 5,
   partialTerm: 2,
 };
+// The search may not read the pages that it finds when they are files, and says so in vain.
+if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 stopwords.push("constructor", "__proto__"); // every object has them, so Sphinx would stop there

@@ -42,6 +42,10 @@
     }
   });
 
+  addEventListener("keydown", ({ key }) => {
+    if (key === "Escape") document.querySelector(":popover-open")?.hidePopover(); // else Sphinx has it
+  });
+
   // What scrolls inside itself is a stop for the Tab key, and nothing else of its kind is.
   const observer = new ResizeObserver((entries) => {
     for (const { target } of entries) {
@@ -53,14 +57,12 @@
   document.addEventListener("DOMContentLoaded", () => {
     for (const box of document.querySelectorAll(SCROLLS))
       for (const part of [box, ...box.children]) observer.observe(part);
-    // The search may not read the pages that it finds when they are files, and says so in vain.
-    if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
   });
 
   // Whoever has searched reads on where all the words are, or else where the first of them is.
   function goToMarks() {
-    const marks = [...document.querySelectorAll("span.highlighted")];
-    const seen = marks.filter((mark) => mark.checkVisibility());
+    const marks = document.querySelectorAll("span.highlighted");
+    const seen = [...marks].filter((mark) => mark.checkVisibility());
     const words = [...new Set(seen.map((mark) => mark.textContent.toLowerCase()))];
     const hasAll = (mark) => {
       const around = mark.closest("p, li, tr, pre, dt, h1, h2, h3") ?? mark.parentElement;

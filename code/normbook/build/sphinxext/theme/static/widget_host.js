@@ -155,7 +155,7 @@
     Object.assign(el.style, { display: "flex", flexFlow: `${direction} wrap`, gap: "1em" });
     for (const child of childrenOf(box)) {
       const view = el.appendChild(document.createElement("div"));
-      Object.assign(view.style, direction === "row" && { flex: "1 1 20em", minWidth: 0 });
+      Object.assign(view.style, direction === "row" && { flex: "1 1 18em", minWidth: 0 });
       applyLayout(child.state, view);
       await render(child, view, signal);
     }
