@@ -80,7 +80,8 @@ def test_sphinx_alone_builds_the_same_pages(small_book):
     bin = Path(sys.executable).parent
     run([bin / "jupyter-book", "config", "sphinx", "."])
     (small_book / "_build").rename(small_book / "_jupyter_book")
-    run([bin / "sphinx-build", "-W", "-n", "--keep-going", "-b", "html", ".", "_build/html"])
+    options = "-W -n --keep-going -b html -d _build/.doctrees . _build/html".split()
+    run([bin / "sphinx-build", *options])
     alone = built_files(small_book)
     built = built_files(small_book, "_jupyter_book")
     assert alone.keys() == built.keys()

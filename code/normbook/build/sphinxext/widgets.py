@@ -53,7 +53,7 @@ def prepare_page(app, doctree):
     codes = {}
     for state in (model["state"] for model in models if model["model_name"] == "AnyModel"):
         _refresh_code(state, env)
-        for key in CODE.keys() & state.keys():
+        for key in filter(state.__contains__, CODE):  # in this order, in every build
             state[key] = codes.setdefault(minify(CODE[key], state[key]), len(codes))
     if models:
         # "<" would let a "</script>" or a "<!--" within a string end the tag or swallow the page.
