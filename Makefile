@@ -39,7 +39,9 @@ BUILD = $(BIN)/jupyter-book build . --all -W -n --keep-going
 LINKS := _build/links
 INSTALLED := $(VENV)/.book-installed
 TEST_INSTALLED := $(VENV)/.test-installed
+UNFINISHED := $(VENV)/.unfinished
 TOOLS := .venv-tools/$(SCRIPTS)
+TOOLS_INSTALLED := .venv-tools/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help book pdf serve links lab exercises experiments test check lock audit test-oldest test-newest bench mutants clean
@@ -95,12 +97,12 @@ test-oldest test-newest: test-%:
 	$(PYTEST) -m "not slow"
 	$(if $(UNPIN),$(BUILD) --path-output _build/newest)
 
-lock: $(TOOLS) ## write requirements.lock anew, after an edit of what it is made from
+lock: $(TOOLS_INSTALLED) ## write requirements.lock anew, after an edit of what it is made from
 	$(TOOLS)/uv pip compile --config-file lock.toml --quiet --universal --python-version 3.11 \
 	  --generate-hashes --no-emit-package torch --no-emit-package normbook --no-annotate \
 	  --no-header --upgrade --extra test --output-file requirements.lock pyproject.toml requirements.txt
 
-audit: $(TOOLS) ## look up known vulnerabilities of the requirements; takes a network
+audit: $(TOOLS_INSTALLED) ## look up known vulnerabilities of the requirements; takes a network
 	@grep '^torch==' requirements.txt >$(TOOLS)/torch.txt
 	@for file in requirements.lock $(TOOLS)/torch.txt; do \
 	  $(TOOLS)/pip-audit --strict --disable-pip --no-deps -r $$file || { echo "See above: there is a" \
@@ -118,19 +120,28 @@ mutants: $(TEST_INSTALLED) ## change the arithmetic in many ways: do its tests n
 clean: ## remove what was built; .venv stays
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis
 
+# Of a package that was broken off halfway, pip and uv believe that it is there. So what is left of a
+# broken installation is removed, unless the environment was there before and is not make's own.
 $(INSTALLED): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "The book needs Python 3.11 or newer. Name one: make book PYTHON=python3.12")'
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
+	@test ! -e $(UNFINISHED) || rm -rf $(VENV)
+	@if $(BIN)/python -m pip --version >/dev/null 2>&1; \
+	then test ! -e $@ || mv $@ $(UNFINISHED); \
+	else $(PYTHON) -m venv $(VENV) && touch $(UNFINISHED); fi
 	$(BIN)/python -m pip install $(UV)
 	$(call install_torch)
 	$(if $(LOCKED),$(call install,--no-deps --require-hashes -r requirements.lock))
 	$(call install,-r requirements.txt)
+	@rm -f $(UNFINISHED)
 	@touch $@
 
-$(TOOLS):
-	$(PYTHON) -m venv .venv-tools
+$(TOOLS_INSTALLED): requirements.txt
+	$(PYTHON) -m venv --clear .venv-tools
 	$(TOOLS)/python -m pip install --quiet $(UV) pip-audit
+	@touch $@
 
 $(TEST_INSTALLED): $(INSTALLED)
+	@mv $(INSTALLED) $(UNFINISHED)
 	$(call install,-e ".[test]")
+	@mv $(UNFINISHED) $(INSTALLED)
 	@touch $@

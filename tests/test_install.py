@@ -13,6 +13,11 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-ins are shell
 STAND_IN = """#!/bin/sh
 echo "$(basename "$0") $*" >>"$LOG"
 case "$*" in $FAILING) exit 2;; esac
+if [ "$2" = venv ]; then
+  mkdir -p "$3/bin"
+  cp "$0" "$3/bin/python"
+  cp "$0" "$3/bin/uv"
+fi
 """
 (TORCH,) = re.findall(r"^torch==\S+", (ROOT / "requirements.txt").read_text("utf8"), re.M)
 
@@ -23,20 +28,19 @@ def install(tmp_path):
 
     Calls fail that match `failing`, a pattern of the shell.
     """
+    python, log, venv = tmp_path / "python3", tmp_path / "log", tmp_path / "venv"
+    python.write_text(STAND_IN)
+    python.chmod(0o755)
 
-    def run(*variables, failing="-", **environment):
-        log, folder = tmp_path / "log", tmp_path / "venv" / "bin"
-        folder.mkdir(parents=True)
-        for name in "python", "uv":
-            (folder / name).write_text(STAND_IN)
-            (folder / name).chmod(0o755)
+    def run(*variables, failing="-", target="book", **environment):
+        log.write_text("")
         # Without what the tests' own make was called with.
         environment |= {"PATH": os.environ["PATH"], "LOG": str(log), "FAILING": failing}
-        target = folder.parent / ".book-installed"
-        command = ["make", f"VENV={folder.parent}", str(target), *variables]
+        target = venv / f".{target}-installed"
+        command = ["make", f"VENV={venv}", f"PYTHON={python}", str(target), *variables]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True)
         assert target.exists() == (done.returncode == 0)
-        calls = log.read_text().replace(f" --python {folder}/python", "").splitlines()
+        calls = log.read_text().replace(f" --python {venv}/bin/python", "").splitlines()
         calls = [re.sub("^(uv|python -m) ", "", call) for call in calls if " install " in call]
         return done.returncode == 0, calls
 
@@ -91,3 +95,27 @@ def test_installs_what_is_locked(install):
         "pip install --no-deps --require-hashes -r requirements.lock",
         "pip install -r requirements.txt",
     ]
+
+
+@pytest.mark.parametrize("target", ["book", "test"])
+def test_begins_again_after_it_was_broken_off(install, tmp_path, target):
+    """What was left by half must not be taken for whole."""
+    half = tmp_path / "venv" / "half a package"
+    last = {"book": "*-r requirements.txt", "test": "*-e .[[]test]"}[target]
+    assert not install(failing=last, target=target)[0]
+    half.touch()
+    worked, calls = install(target=target)
+    assert worked and not half.exists()
+    assert f"pip install --torch-backend=cpu {TORCH}" in calls
+    half.touch()
+    assert install(target=target) == (True, [])
+    assert half.exists()
+
+
+def test_never_removes_an_environment_that_was_there_before(install, tmp_path):
+    venv = tmp_path / "venv"
+    subprocess.run([tmp_path / "python3", "-m", "venv", venv], env={"LOG": "/dev/null"}, check=True)
+    (venv / "own").touch()
+    assert not install(failing="*-r requirements.txt")[0]
+    assert install()[0]
+    assert (venv / "own").exists()
